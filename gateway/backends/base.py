@@ -1,0 +1,34 @@
+"""What a kind of server is: a table of capabilities and one probe. The rest of the gateway asks the table, never the name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.values import Probe
+
+if TYPE_CHECKING:
+    from gateway.backends.control import Control
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Capabilities of a kind of server.
+
+    serves: paths (of the dialect table) that it answers; lists: list path -> the field that names a model in its rows;
+    probes: paths by which clients recognise this kind, 404 on a listener of another identity;
+    usage_unasked: it reports token counts in a stream without `stream_options.include_usage`;
+    strip: request headers that must not reach it (lower case); destructive: "METHOD /path" globs refused unless
+    `passthrough: all`; latest: `name` and `name:latest` are one model.
+    """
+
+    name: str
+    serves: frozenset[str]
+    probe: Callable[[Control], Awaitable[Probe]]
+    lists: dict[str, str]
+    probes: frozenset[str] = frozenset()
+    usage_unasked: bool = False
+    strip: frozenset[str] = frozenset()
+    destructive: tuple[str, ...] = ()
+    latest: bool = False

@@ -1,0 +1,77 @@
+"""Events travel outward: state and dispatch publish, metrics, log and pages subscribe; nobody calls upward.
+
+The bus is synchronous and runs on the event loop. A subscriber must be quick and may not raise; one that does is logged and
+the others still hear the event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.values import Probe, Record
+
+log = logging.getLogger("warmgate.events")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStarted:
+    """A request has been given to a backend (published again for the new backend after a retry)."""
+
+    id: str
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLeft:
+    """The backend no longer works on the request (the counterpart of RequestStarted)."""
+
+    id: str
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestClosed:
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class BackendProbed:
+    name: str
+    probe: Probe
+    seconds: float
+    label_models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChanged:
+    backend: str
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReloaded:
+    ok: bool
+    message: str = ""
+
+
+Event = RequestStarted | RequestLeft | RequestClosed | BackendProbed | CircuitChanged | ConfigReloaded
+
+
+class Bus:
+    """One writer of `_subscribers`: the process at start-up."""
+
+    def __init__(self) -> None:
+        self._subscribers: list[Callable[[Any], None]] = []
+
+    def subscribe(self, subscriber: Callable[[Any], None]) -> None:
+        self._subscribers.append(subscriber)
+
+    def publish(self, event: Any) -> None:
+        for subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except Exception:
+                log.exception("a subscriber failed on %s", type(event).__name__)

@@ -1,0 +1,150 @@
+"""Frozen values that travel between the floors. No behaviour beyond derived properties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+First = Literal["content", "reasoning", "tool_call"]
+"""What the first content-bearing event of a reply carried."""
+
+Outcome = Literal["ok", "client_error", "refused", "upstream_error", "timeout", "cancelled", "internal_error"]
+"""How a request ended. `client_error`: the backend answered 4xx; `refused`: the gateway did; `cancelled`: the client left."""
+
+OUTCOMES: tuple[Outcome, ...] = ("ok", "client_error", "refused", "upstream_error", "timeout", "cancelled", "internal_error")
+
+CacheReport = Literal["usage", "timings", "inferred", "none"]
+"""Where a cached-token count came from. `none` is *not reported*, which is neither 0 nor a miss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who is asking. `key` is a short digest of the API key that was sent (never the key itself), or ''."""
+
+    address: str
+    agent: str
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts of one reply. None means *not reported*, which is different from 0 everywhere.
+
+    prompt: all prompt tokens, cached ones included; cached: prompt tokens that were reused; completion: tokens generated;
+    prefill_ms: time the server says that it spent on the uncached part.
+    """
+
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+    prefill_ms: float | None = None
+    source: CacheReport = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request for an answer, as the client sent it.
+
+    dialect: name of the API; path: without query; raw: the client's own bytes; body: those bytes parsed, or None when only
+    a lenient parser reads them (then nothing may be rewritten); model: as the client wrote it, None if it named none.
+    """
+
+    id: str
+    dialect: str
+    path: str
+    query: str
+    raw: bytes
+    body: Mapping[str, Any] | None
+    model: str | None
+    stream: bool
+    client: Client
+    kind: Literal["main", "side"] = "main"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One model as a backend lists it. context: tokens or None; resident: None where the server does not tell.
+
+    resident_bytes and expires (seconds since the epoch, inf = never) are None where unknown. rows: the backend's own list
+    entries, by the path of the list that they came from (`/v1/models`, `/api/tags`...), so that merged lists lose nothing.
+    """
+
+    name: str
+    context: int | None = None
+    resident: bool | None = None
+    resident_bytes: int | None = None
+    expires: float | None = None
+    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What one look at a backend found. It never runs, loads or wakes a model.
+
+    up: it answers and is not loading; loading: it answers 503 "loading"; problem: a sentence when something is wrong;
+    single_model: it ignores the model name of a request; slots: requests that it works on at once, None if it does not tell;
+    mark: changes whenever the server process is a new one; sleeping: weights and KV cache are dropped until the next request.
+    """
+
+    kind: str
+    up: bool
+    loading: bool = False
+    problem: str | None = None
+    version: str | None = None
+    models: tuple[ModelInfo, ...] = ()
+    single_model: bool = False
+    slots: int | None = None
+    mark: str | None = None
+    sleeping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model on a backend. `model` is the backend's own name for it; None leaves the client's bytes as they are."""
+
+    backend: str
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a call goes: candidates in the order of preference, and why the first one was preferred."""
+
+    targets: tuple[Target, ...]
+    decision: str
+    label: str  # the model's name in metrics: from the config or a backend's list, else "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One finished request, as metrics, log and status page see it. No prompt text.
+
+    Times are seconds: queue (waiting for a place), ttft (request fully read -> first content-bearing event; None unless the
+    client asked for a stream and content came), ttfb (-> upstream headers), duration (-> last byte to the client), overhead
+    (gateway's own time before the upstream request was sent, by stage).
+    """
+
+    id: str
+    started: float  # wall clock
+    dialect: str
+    path: str
+    backend: str | None
+    model: str | None  # as the client wrote it
+    label: str  # bounded name for metrics
+    kind: str
+    client: Client
+    stream: bool
+    status: int
+    outcome: Outcome
+    decision: str | None = None
+    first: First | None = None
+    ttft: float | None = None
+    ttfb: float | None = None
+    queue: float = 0.0
+    duration: float = 0.0
+    overhead: Mapping[str, float] = field(default_factory=dict)
+    usage: Usage = Usage()
+    retries: int = 0
+    error: str | None = None  # code of the error, if any
