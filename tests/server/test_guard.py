@@ -139,6 +139,7 @@ def test_star_and_addresses_may_be_configured() -> None:
     assert host_allowed("anything.example", "127.0.0.1", ["*"])
     assert host_allowed("[2001:DB8:0::1]:80", "::1", ["2001:db8::1"])
     assert host_allowed("192.168.1.5", "127.0.0.1", ["192.168.1.5"])
+    assert host_allowed("[fe80::1%25eth0]:80", "127.0.0.1", ["[fe80::1]"])
 
 
 def test_a_request_without_host_passes() -> None:
@@ -254,6 +255,8 @@ def test_a_page_that_the_listener_served_passes(origin: str, host: str, passes: 
         ("https://*", "http://any.example", False),
         ("chrome-extension://*", "chrome-extension://abcdef", True),
         ("chrome-extension://*", "moz-extension://abcdef", False),
+        ("chrome-extension://*", "chrome-extension://", False),
+        ("chrome-extension://*", "chrome-extension://" + "a" * 600, False),
         ("chrome-extension://abc", "chrome-extension://abcd", False),
         ("*", "https://any.example", True),
         ("*", "chrome-extension://abcdef", True),
@@ -402,6 +405,7 @@ def test_admin_token(headers: dict[str, str], valid: bool) -> None:
         ("POST", "http://127.0.0.1:3000", False),
         ("POST", "https://evil.example", False),
         ("POST", "null", False),
+        ("POST", "custom://127.0.0.1:8485", False),
         ("POST", "", False),
         ("DELETE", "https://evil.example", False),
         ("GET", "https://evil.example", True),
@@ -414,6 +418,11 @@ def test_admin_changes_are_not_for_other_pages(method: str, origin: str | None, 
     assert same_origin(method, headers) is passes
     assert admin_allowed(method, headers, None) is passes
     assert not admin_allowed(method, headers, "tok")
+
+
+def test_two_names_that_cannot_be_read_are_not_the_same() -> None:
+    assert not same_origin("POST", CIMultiDict({"Host": "", "Origin": "http://"}))
+    assert not same_origin("POST", CIMultiDict({"Origin": "http://"}))
 
 
 @pytest.mark.parametrize(
@@ -464,12 +473,14 @@ def test_destructive_however_it_is_spelled(method: str, path: str) -> None:
         "/slots/",
         "/v1/chat/completions",
         "/api/chat",
-        "/api/tags",
         "/api/deleted",
-        "/v1/models",
         "/is_sleeping",
-    ]
-    + ["/models/load", "/v1/models/unload-tuned", "/administration", "/api/delete/../tags", "/props"],
+        "/models/load",
+        "/v1/models/unload-tuned",
+        "/administration",
+        "/api/delete/../tags",
+        "/props",
+    ],
 )
 def test_harmless_paths(path: str) -> None:
     assert not destructive("GET", path)

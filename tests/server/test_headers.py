@@ -10,7 +10,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from gateway.server.headers import to_client, to_upstream
 
 HOP = [
-    ("Connection", "keep-alive, X-Private , close"),
+    ("Connection", "X-Private , close"),
     ("Connection", "x-second"),
     ("X-Private", "1"),
     ("X-Second", "2"),
@@ -133,6 +133,11 @@ def test_line_breaks_never_pass(name: str, value: str) -> None:
     evil = CIMultiDict([(name, value), ("Good", "1")])
     assert set(to_upstream(evil, configured={name: value}, dialect_call=False)) == {"Good"}
     assert set(to_client(evil, decoded=False, streaming=False)) == {"Good"}
+
+
+def test_a_broken_configured_value_does_not_bring_the_clients_back() -> None:
+    up = to_upstream(request(("X-Team", "client")), configured={"x-team": "ops\n"}, dialect_call=False)
+    assert "X-Team" not in up
 
 
 def test_cookies_of_a_backend_all_arrive() -> None:
