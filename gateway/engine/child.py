@@ -51,7 +51,7 @@ class Child:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True)
 
     def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
-        """Return once `ready()` is true. Raises ChildError when the child ends first; after `timeout` seconds, having ended it."""
+        """Return once `ready()` is true. Raises ChildError when the child ends first, or is killed after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while not ready():
             if not self.running:
@@ -62,7 +62,7 @@ class Child:
             time.sleep(_POLL)
 
     def stop(self, timeout: float = 10.0) -> int | None:
-        """SIGTERM, and SIGKILL after `timeout` seconds. Returns the exit status (negative: the signal), None if never started."""
+        """SIGTERM, and SIGKILL after `timeout` seconds. The exit status (negative: the signal), or None if never started."""
         if self._process is None:
             return None
         self._process.terminate()

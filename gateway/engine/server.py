@@ -51,9 +51,9 @@ class EngineServer:
         self._child.wait_until(self._healthy, timeout)
         return self
 
-    def stop(self) -> None:
-        """SIGTERM, and wait; SIGKILL when that takes more than ten seconds. Harmless when it does not run."""
-        self._child.stop()
+    def stop(self) -> int | None:
+        """SIGTERM, and SIGKILL when that takes more than ten seconds. Harmless when it does not run. Returns as Child.stop."""
+        return self._child.stop()
 
     def kill(self) -> None:
         """SIGKILL: what a crash looks like to the gateway."""
