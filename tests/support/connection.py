@@ -17,16 +17,20 @@ from tests.support.http1 import Body, Headers, header, split_head
 
 @dataclass(slots=True)
 class Request:
-    """One request as it came in. at: monotonic seconds of its head; body: what has arrived of it so far."""
+    """One request as it came in. at: monotonic seconds of its head; arrived: what has come of its body so far."""
 
     method: str
     target: str
     headers: Headers
     at: float
     connection: int
-    body: bytes = b""
+    arrived: bytearray = field(default_factory=bytearray)
     received: asyncio.Event = field(default_factory=asyncio.Event)
     answered_by: Literal["script", "persona"] = "persona"
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self.arrived)
 
     @property
     def path(self) -> str:
@@ -118,7 +122,8 @@ class Connection(asyncio.Protocol):
             if self._reading is None:  # the head alone made this side hang up
                 return
             request, body = self._reading
-            request.body += b"".join(body.take(self._buffer))
+            for piece in body.take(self._buffer):
+                request.arrived += piece
             if not body.complete:
                 return
             self._reading = None
