@@ -47,7 +47,8 @@ class Call:
     """One request for an answer, as the client sent it.
 
     dialect: name of the API; path: without query; raw: the client's own bytes; body: those bytes parsed, or None when only
-    a lenient parser reads them (then nothing may be rewritten); model: as the client wrote it, None if it named none.
+    a lenient parser reads them (then nothing may be rewritten); model: as the client wrote it, None if it named none;
+    decoded: the client had compressed the body, raw is the plain form.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Call:
     client: Client
     kind: Literal["main", "side"] = "main"
     headers: Mapping[str, str] = field(default_factory=dict)
+    decoded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ class Kind:
     probes: paths by which clients recognise this kind, 404 on a listener of another identity;
     usage_unasked: it reports token counts in a stream without `stream_options.include_usage`;
     strip: request headers that must not reach it (lower case); destructive: "METHOD /path" globs refused unless
-    `passthrough: all`; latest: `name` and `name:latest` are one model.
+    `passthrough: all`; latest: `name` and `name:latest` are one model; owns: beginnings of paths that are its own API;
+    blind_zero: paths on which it may report 0 cached tokens without having counted.
     """
 
     name: str
@@ -32,3 +33,5 @@ class Kind:
     strip: frozenset[str] = frozenset()
     destructive: tuple[str, ...] = ()
     latest: bool = False
+    owns: tuple[str, ...] = ()
+    blind_zero: frozenset[str] = frozenset()

@@ -1,0 +1,83 @@
+"""`warmgate run`: the gateway in the foreground, until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from gateway import __version__, logs
+from gateway import config as configuration
+from gateway.config import Config
+from gateway.errors import ConfigError
+from gateway.server.app import App
+from gateway.server.gateway import Gateway
+
+log = logging.getLogger("warmgate")
+
+
+@click.command("run")
+@click.option("--config", "path", type=click.Path(dir_okay=False, path_type=Path), help="Configuration file.")
+def command(path: Path | None) -> None:
+    """Run the gateway."""
+    found = configuration.find(path, os.environ)
+    if found is None:
+        click.echo("No configuration was found. The smallest useful one is:\n\n" + SMALLEST, err=True)
+        sys.exit(1)
+
+    def load() -> Config:
+        return configuration.load(found, os.environ)
+
+    try:
+        config = load()
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    with logs.running(config.log.format, config.log.level):
+        sys.exit(run(config, load, found))
+
+
+SMALLEST = """    # warmgate.yaml
+    backends:
+      local: { url: http://127.0.0.1:11434 }
+"""
+
+
+def run(config: Config, load: Callable[[], Config], path: Path) -> int:
+    """Serve until told to stop. Returns the exit code."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(serve(config, load, path))
+    return int(uvloop.run(serve(config, load, path)))
+
+
+async def serve(config: Config, load: Callable[[], Config], path: Path) -> int:
+    log.info("warmgate %s, configuration %s", __version__, path)
+    gateway = Gateway(config)
+    gateway.bus.subscribe(logs.RequestLog().on_event)
+    app = App(gateway, load)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    reloads: set[asyncio.Task[object]] = set()
+    loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(asyncio.create_task(app.reload())))
+    try:
+        await app.start()
+    except ConfigError as error:
+        log.error("%s", error)
+        await app.stop()
+        return 1
+    await stop.wait()
+    log.info("stopping")
+    ending = asyncio.create_task(app.stop())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.cancel)  # asked twice: do not wait for running requests
+    await asyncio.gather(ending, return_exceptions=True)
+    return 0

@@ -1,0 +1,83 @@
+"""One request on its way. Becomes a Record when it ends.
+
+One writer: the handler that serves the request (relay or warm-up, and dispatch on its behalf).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from gateway.clock import Clock
+from gateway.values import Client, First, Outcome, Record, Usage
+
+
+@dataclass(slots=True)
+class Flight:
+    """Times are monotonic seconds. read: the request had been read completely (TTFT counts from here)."""
+
+    id: str
+    client: Client
+    clock: Clock
+    path: str
+    dialect: str = "other"
+    model: str | None = None
+    label: str = "other"
+    kind: str = "main"
+    stream: bool = False
+    begun: float = 0.0
+    wall: float = 0.0
+    read: float | None = None
+    headers_at: float | None = None
+    first_at: float | None = None
+    first: First | None = None
+    backend: str | None = None
+    decision: str | None = None
+    queue: float = 0.0
+    retries: int = 0
+    usage: Usage = field(default_factory=Usage)
+    overhead: dict[str, float] = field(default_factory=dict)
+    status: int = 0
+    outcome: Outcome = "internal_error"
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        self.begun, self.wall = self.clock.now(), self.clock.wall()
+
+    def knows(self, key: str) -> None:
+        """Who the client is, as told by the digest of its key."""
+        self.client = replace(self.client, key=key)
+
+    def saw_first(self, first: First) -> None:
+        """The first content-bearing event has passed."""
+        if self.first is None:
+            self.first, self.first_at = first, self.clock.now()
+
+    def ends(self, status: int, outcome: Outcome, error: str | None = None) -> None:
+        self.status, self.outcome, self.error = status, outcome, error
+
+    def record(self) -> Record:
+        since = self.read if self.read is not None else self.begun
+        return Record(
+            id=self.id,
+            started=self.wall,
+            dialect=self.dialect,
+            path=self.path,
+            backend=self.backend,
+            model=self.model,
+            label=self.label,
+            kind=self.kind,
+            client=self.client,
+            stream=self.stream,
+            status=self.status,
+            outcome=self.outcome,
+            decision=self.decision,
+            first=self.first,
+            ttft=self.first_at - since if self.stream and self.first_at is not None else None,
+            ttfb=self.headers_at - since if self.headers_at is not None else None,
+            queue=self.queue,
+            duration=self.clock.now() - self.begun,
+            overhead=self.overhead,
+            usage=self.usage,
+            retries=self.retries,
+            error=self.error,
+        )

@@ -1,0 +1,152 @@
+"""The process: listeners, background work, reload and a graceful end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gateway.config import Config
+from gateway.control.probe import Prober
+from gateway.control.supervise import Supervisor
+from gateway.errors import ConfigError
+from gateway.events import ConfigReloaded
+from gateway.server.admin import admin_app
+from gateway.server.entry import entry
+from gateway.server.gateway import Gateway, addresses_of
+from gateway.server.http import HttpServer, listen
+
+log = logging.getLogger("warmgate")
+
+FIRST_LOOK = 2.0  # seconds that start-up waits for the backends to be seen
+LAST_GRACE = 2.0  # seconds for cancelled handlers to end
+LOOK_AGAIN = 0.05
+
+Address = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Site:
+    """An open listener."""
+
+    server: web.Server
+    accepting: asyncio.Server
+    bound: Address
+
+
+class App:
+    """Owns listeners and background tasks. load: reads the configuration anew, raising ConfigError."""
+
+    def __init__(self, gateway: Gateway, load: Callable[[], Config]):
+        self.gateway = gateway
+        self.supervisor = Supervisor()
+        self.prober = Prober(gateway.fleet, gateway.clock, self.supervisor)
+        self.sites: dict[Address, Site] = {}
+        self._admin: web.AppRunner | None = None
+        self._load = load
+        self._reloading = asyncio.Lock()
+        self.admin_bound: Address | None = None
+
+    async def start(self) -> None:
+        """Raises ConfigError when an address cannot be taken."""
+        config = self.gateway.now.config
+        for door in config.listeners:
+            self.sites[door.host, door.port] = await self._open(door.host, door.port)
+        await self._open_admin(config.admin.address)
+        await self.prober.apply(config.backends, self.gateway.now.addresses)
+        await self.prober.first_look(FIRST_LOOK)
+
+    async def reload(self) -> str | None:
+        """Read the configuration again and take it over, all or nothing. Returns what is wrong with it, or None."""
+        async with self._reloading:
+            try:
+                config = await asyncio.to_thread(self._load)
+                await self._switch(config)
+            except ConfigError as error:
+                log.error("the configuration was not reloaded:\n%s", error)
+                self.gateway.bus.publish(ConfigReloaded(False, str(error)))
+                return str(error)
+            log.info("configuration reloaded")
+            self.gateway.bus.publish(ConfigReloaded(True))
+            return None
+
+    async def stop(self) -> None:
+        """Stop accepting, let running requests finish within limits.drain, then end what is left."""
+        gateway, limit = self.gateway, self.gateway.now.config.limits.drain
+        gateway.draining = True
+        for site in self.sites.values():
+            site.accepting.close()
+            site.server.pre_shutdown()  # idle connections close now, busy ones after their reply
+        end = asyncio.get_running_loop().time() + limit
+        running = gateway.requests.in_flight()
+        if running:
+            log.info("waiting up to %g s for %d running request(s)", limit, len(running))
+        while gateway.requests.in_flight() and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(LOOK_AGAIN)
+        for site in self.sites.values():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_GRACE):
+                    await site.server.shutdown(LAST_GRACE / 4)
+        await self.supervisor.aclose()
+        await gateway.aclose()
+        if self._admin:
+            await self._admin.cleanup()
+
+    async def _switch(self, config: Config) -> None:
+        addresses = await asyncio.to_thread(addresses_of, config)
+        if config.admin.address != self.gateway.now.config.admin.address:
+            raise ConfigError("admin.listen cannot change while the gateway runs; restart it.")
+        wanted = {(door.host, door.port) for door in config.listeners}
+        opened: dict[Address, Site] = {}
+        try:
+            for address in wanted - self.sites.keys():
+                opened[address] = await self._open(*address)
+        except ConfigError:
+            for site in opened.values():
+                site.accepting.close()
+            raise
+        self.gateway.take(config, addresses)
+        for address in self.sites.keys() - wanted:
+            site = self.sites.pop(address)
+            site.accepting.close()
+            site.server.pre_shutdown()
+        self.sites.update(opened)
+        await self.prober.apply(config.backends, addresses)
+
+    async def _open(self, host: str, port: int) -> Site:
+        server = HttpServer(entry(self.gateway, (host, port)))
+        accepting, bound = await _accept(host, port, server)
+        log.info("listening on http://%s", _show(bound))
+        return Site(server, accepting, bound)
+
+    async def _open_admin(self, address: Address) -> None:
+        app = admin_app(self.gateway, self.reload)
+        self._admin = web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=75)
+        await self._admin.setup()
+        sock = _bind(*address)
+        await web.SockSite(self._admin, sock).start()
+        self.admin_bound = sock.getsockname()[:2]
+        log.info("metrics and status on http://%s", _show(self.admin_bound))
+
+
+async def _accept(host: str, port: int, server: web.Server) -> tuple[asyncio.Server, Address]:
+    sock = _bind(host, port)
+    accepting = await asyncio.get_running_loop().create_server(server, sock=sock, backlog=1024)
+    return accepting, sock.getsockname()[:2]
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise ConfigError(f"{_show((host, port))} cannot be listened on: {error.strerror or error}") from error
+
+
+def _show(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host or '0.0.0.0'}:{port}"

@@ -1,0 +1,145 @@
+"""One exchange with a client: the request, what has been sent back so far, and how a failure is told.
+
+Everything that writes to a client goes through here, so that each wait for a slow reader has the same limit and each error has
+the shape that the caller's API expects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from aiohttp.web import BaseRequest, StreamResponse
+from multidict import CIMultiDict
+
+from gateway.dialects.base import Dialect
+from gateway.dispatch.deadline import Deadline, Expired
+from gateway.dispatch.flight import Flight
+from gateway.errors import Answerable, Busy, Refusal, SlowRequest, UpstreamSilent
+from gateway.server.guard import cors_headers
+
+if TYPE_CHECKING:
+    from gateway.config import Listener
+    from gateway.server.gateway import Generation
+
+log = logging.getLogger("warmgate.server")
+
+LAST_WORDS = 2.0  # seconds to get an error event out to a client in the middle of a stream
+MAX_SEGMENT = 64 << 10  # a single write to the client is at most this long, so that a slow reader costs little memory
+
+
+class Exchange:
+    """Written by the handler of its request only. deadline: the one limit that is running now."""
+
+    def __init__(self, request: BaseRequest, flight: Flight, dialect: Dialect, now: Generation, door: Listener):
+        self.request, self.flight, self.dialect, self.now, self.door = request, flight, dialect, now, door
+        self.response: StreamResponse | None = None
+        self.streaming = False
+        self.origin = request.headers.get("Origin")
+        self.drop: frozenset[str] = frozenset()  # headers that carried the gateway's own key
+        self.deadline = Deadline()
+
+    async def start(self, status: int, headers: CIMultiDict[str], *, streaming: bool = False) -> None:
+        """Send status and headers. A body of unknown length goes out chunked, or until the connection closes on HTTP/1.0."""
+        response = StreamResponse(status=status, headers=headers)
+        response.headers.extend(cors_headers(self.origin))
+        response.headers["X-Request-Id"] = self.flight.id
+        response.headers.setdefault("Server", "warmgate")
+        if "Content-Length" not in response.headers and not _bodiless(self.request.method, status):
+            if self.request.version >= (1, 1):
+                response.enable_chunked_encoding()
+            else:
+                response.force_close()
+        self.response, self.streaming = response, streaming
+        self.deadline.move(self.now.config.limits.client_stall, "client")
+        await response.prepare(self.request)
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; waits while the client does not read, at most limits.client_stall."""
+        if self.response is None:
+            raise RuntimeError("write before start")
+        self.deadline.move(self.now.config.limits.client_stall, "client")
+        for at in range(0, len(data), MAX_SEGMENT):
+            await self.response.write(data[at : at + MAX_SEGMENT])
+
+    async def finish(self) -> None:
+        if self.response is not None:
+            self.deadline.move(self.now.config.limits.client_stall, "client")
+            await self.response.write_eof()
+
+    async def reply(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        """A complete JSON reply of the gateway's own."""
+        head = CIMultiDict(headers or {})
+        head.setdefault("Content-Type", "application/json; charset=utf-8")
+        if not _bodiless(self.request.method, status):
+            head["Content-Length"] = str(len(body))
+        await self.start(status, head)
+        if body and not _bodiless(self.request.method, status):
+            await self.write(body)
+        await self.finish()
+
+    async def fail(self, error: Answerable) -> None:
+        """Tell the client: an error reply if nothing has been sent, an error event in a stream, else a broken connection."""
+        refused = isinstance(error, Refusal)
+        timed_out = isinstance(error, UpstreamSilent)
+        self.flight.ends(error.status, "refused" if refused else "timeout" if timed_out else "upstream_error", error.code)
+        words = (error.status, error.code, str(error), self.flight.id)
+        if self.response is None:
+            headers = {"Retry-After": str(error.retry_after)} if error.retry_after is not None else {}
+            if not self.request.content.is_eof():
+                headers["Connection"] = "close"  # what is left of the body would be read as the next request
+            await self.reply(error.status, self.dialect.error(*words), headers)
+            if "Connection" in headers and self.response is not None:
+                self.response.force_close()
+        elif self.streaming:
+            await self.write(self.dialect.error_event(*words))
+            await self.finish()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Break the connection: the only way to tell that a reply which has begun will never be complete."""
+        if self.request.transport is not None:
+            self.request.transport.abort()
+
+    async def settle(self, error: BaseException) -> None:
+        """End an exchange that raised. Re-raises only what is no Exception, as a cancellation: the client has left."""
+        if not isinstance(error, Exception):
+            self.flight.ends(499, "cancelled", "client_left")
+            raise error
+        if isinstance(error, ConnectionError):
+            self.flight.ends(499, "cancelled", "client_left")
+            return
+        if isinstance(error, Expired):
+            if error.waiting == "client" and self.response is not None:
+                self.flight.ends(499, "cancelled", "client_stalled")
+                self.abort()
+                return
+            error = _as_answer(error)
+        elif not isinstance(error, Answerable):
+            log.error("request %s failed", self.flight.id, exc_info=error)
+            error = Answerable("The gateway failed on this request; its log says why.")
+        try:
+            async with asyncio.timeout(LAST_WORDS):
+                await self.fail(error)
+        except (ConnectionError, TimeoutError):
+            self.abort()
+        if error.code == "internal_error":
+            self.flight.ends(error.status, "internal_error", error.code)
+
+
+def _as_answer(error: Expired) -> Answerable:
+    seconds = f"{error.seconds:g} s"
+    if error.waiting == "client":
+        return SlowRequest(f"The request did not arrive within {seconds}; send it faster, or raise limits.client_stall.")
+    if error.waiting == "queue":
+        return Busy(
+            f"No place became free within {seconds}; try again later.", status=503, code="queue_timeout", retry_after=10
+        )
+    return UpstreamSilent(f"The model server sent nothing for {seconds}; see timeouts.first_byte and timeouts.idle.")
+
+
+def _bodiless(method: str, status: int) -> bool:
+    return method == "HEAD" or status in (204, 304) or status < 200

@@ -1,0 +1,112 @@
+"""The running gateway: everything long-lived in one place, and the configuration that new requests begin with."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp.web import BaseRequest
+
+from gateway.clock import Clock, SystemClock
+from gateway.config import Config, Listener
+from gateway.dispatch.dispatcher import Dispatcher
+from gateway.dispatch.flight import Flight
+from gateway.dispatch.plan import Place, address_of
+from gateway.dispatch.upstream import Address, Upstream
+from gateway.errors import ConfigError
+from gateway.events import Bus, RequestClosed
+from gateway.metrics import Metrics
+from gateway.routing.fleet import Catalog, NamedModel
+from gateway.server import guard
+from gateway.state.fleet import BackendState, Fleet
+from gateway.state.requests import Requests
+from gateway.values import Client, Route, Target
+
+MAX_ID = 128  # characters of a request id that a client may bring
+MAX_AGENT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What one configuration comes to. A request keeps the generation that it began with."""
+
+    config: Config
+    catalog: Catalog
+    addresses: Mapping[str, Address]
+    states: Mapping[str, BackendState]
+    doors: Mapping[tuple[str, int], Listener]
+
+    def places(self, route: Route) -> tuple[Place, ...]:
+        return tuple(Place(t, self.states[t.backend], self.addresses[t.backend]) for t in route.targets)
+
+
+class Gateway:
+    """Owns the long-lived parts. One writer of `now` and `draining`: the process (start, reload, stop)."""
+
+    def __init__(self, config: Config, clock: Clock | None = None):
+        self.clock = clock or SystemClock()
+        self.bus = Bus()
+        self.fleet = Fleet(self.bus, self.clock)
+        self.upstream = Upstream()
+        self.dispatcher = Dispatcher(self.fleet, self.upstream, self.bus)
+        self.metrics = Metrics(config.metrics.max_pairs)
+        self.requests = Requests()
+        self.bus.subscribe(self.metrics.on_event)
+        self.bus.subscribe(self.requests.on_event)
+        self.draining = False
+        self.now = self.take(config, addresses_of(config))
+
+    def take(self, config: Config, addresses: Mapping[str, Address]) -> Generation:
+        """Make this configuration the one that new requests begin with. Cannot fail."""
+        self.fleet.apply(config.backends)
+        doors = {(door.host, door.port): door for door in config.listeners}
+        self.now = Generation(config, _catalog(config), addresses, dict(self.fleet.states), doors)
+        return self.now
+
+    def begin(self, request: BaseRequest) -> Flight:
+        """A new flight for a request, counted from here."""
+        agent = request.headers.get("User-Agent", "")[:MAX_AGENT]
+        sent = request.headers.get("X-Request-Id", "")
+        request_id = sent if 0 < len(sent) <= MAX_ID and sent.isascii() and sent.isprintable() else secrets.token_hex(8)
+        return Flight(request_id, Client(request.remote or "", agent), self.clock, request.path)
+
+    def home(self, door: Listener) -> BackendState | None:
+        """The backend that a listener looks like: the first of its identity, else the first."""
+        states = self.fleet.states.values()
+        return next((state for state in states if state.kind.name == door.identity), next(iter(states), None))
+
+    def identity(self, door: Listener) -> str:
+        """The kind of server that a listener answers as; `auto` while the first backend's is not known."""
+        state = self.home(door)
+        return door.identity if door.identity != "auto" else state.kind.name if state else "auto"
+
+    def close(self, flight: Flight) -> None:
+        self.bus.publish(RequestClosed(flight.record()))
+
+    def destructive(self, method: str, path: str) -> bool:
+        """Whether `passthrough: safe` refuses this path: what any server would be harmed by, and what these kinds would."""
+        own = {glob for state in self.fleet.states.values() for glob in state.kind.destructive}
+        return guard.destructive(method, path) or guard.destructive(method, path, tuple(sorted(own)))
+
+    async def aclose(self) -> None:
+        await self.upstream.close()
+
+
+def addresses_of(config: Config) -> dict[str, Address]:
+    """Where each backend is reached. Raises ConfigError when a CA file cannot be used."""
+    found = {}
+    for name, backend in config.backends.items():
+        try:
+            found[name] = address_of(backend)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"backends.{name}.tls.ca: {backend.tls.ca} cannot be used: {error}") from error
+    return found
+
+
+def _catalog(config: Config) -> Catalog:
+    models = []
+    for name, model in config.models.items():
+        targets = tuple(Target(*text.split("/", 1)) for text in model.targets)
+        models.append(NamedModel(name, tuple(model.aliases), targets))
+    return Catalog(tuple(models))

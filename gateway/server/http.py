@@ -1,0 +1,98 @@
+"""aiohttp's server, set up for a proxy: no router, no access log, the handler ends when its client leaves, errors in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from gateway.dialects import PLAIN
+
+HEADER_LIMIT = 32 << 10  # bytes in a header line; cookies and long tokens fit
+KEEPALIVE = 75.0  # seconds an idle connection is kept, and that a request's head may take to arrive
+USER_TIMEOUT = 30  # seconds after which bytes that a client never acknowledged end the connection (a closed laptop lid)
+PROBE_IDLE, PROBE_EVERY, PROBES = 30, 10, 3  # TCP keepalive: seconds, seconds, count
+
+
+class Connection(RequestHandler):
+    """One client connection."""
+
+    __slots__ = ()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if (sock := transport.get_extra_info("socket")) is not None:
+            notice_silence(sock)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """A request that could not be parsed; everything later is handled by the handler itself."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("a reply has begun already")
+        words = " ".join((message or "The request could not be understood.").split())[:200]
+        code = "bad_request" if status < 500 else "internal_error"
+        response = web.Response(
+            status=status, body=PLAIN.error(status, code, words, ""), content_type="application/json", charset="utf-8"
+        )
+        response.force_close()
+        return response
+
+
+class HttpServer(web.Server):
+    """handler_cancellation is off by default in aiohttp; without it a client that leaves never frees the model."""
+
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]):
+        super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
+        self._settings: dict[str, Any] = {
+            "access_log": None,
+            "keepalive_timeout": KEEPALIVE,
+            "max_line_size": HEADER_LIMIT,
+            "max_field_size": HEADER_LIMIT,
+            "auto_decompress": False,  # a body that is passed on must stay as it was sent
+            "logger": logging.getLogger("warmgate.http"),
+        }
+
+    def __call__(self) -> RequestHandler:
+        return Connection(self, loop=asyncio.get_running_loop(), **self._settings)
+
+
+def notice_silence(sock: socket.socket) -> None:
+    """Have the kernel end a connection whose other side is gone without a word. Names of options differ between systems."""
+    options = (
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", PROBE_IDLE),
+        (socket.IPPROTO_TCP, "TCP_KEEPALIVE", PROBE_IDLE),  # macOS
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", PROBE_EVERY),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", PROBES),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT * 1000),
+    )
+    for level, name, value in options:
+        if (option := getattr(socket, name, None)) is not None:
+            try:
+                sock.setsockopt(level, option, value)
+            except OSError:
+                pass  # a Unix socket, or a kernel without it
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError; an empty host is every interface."""
+    family = socket.AF_INET6 if ":" in host or not host else socket.AF_INET
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=True)
+    if not host:
+        family = socket.AF_INET
+    infos = socket.getaddrinfo(
+        host or None, port, family if ":" in host or not host else 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE
+    )
+    family, _, _, _, address = infos[0]
+    return socket.create_server(address[:2], family=family, backlog=1024)

@@ -1,0 +1,74 @@
+"""What goes to a backend: the client's own bytes, with the few control fields that the gateway sets spliced in by range."""
+
+from __future__ import annotations
+
+import orjson
+from multidict import CIMultiDict
+
+from gateway.backends.base import Kind
+from gateway.dialects import usage_request
+from gateway.dialects.base import Endpoint
+from gateway.dispatch.plan import Order
+from gateway.errors import BadRequest
+from gateway.server.exchange import Exchange
+from gateway.server.headers import to_upstream
+from gateway.values import Call, Route, Target
+from gateway.wire.splice import set_fields
+
+
+def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchange) -> Order:
+    """The order for a call of the dialect table. Counting tokens is quick and never waits for a place."""
+    config = exchange.now.config
+    path_query = exchange.request.rel_url.raw_path_qs
+
+    def headers(target: Target, kind: Kind) -> CIMultiDict[str]:
+        return to_upstream(
+            exchange.request.headers,
+            configured=config.backends[target.backend].headers,
+            strip=kind.strip,
+            drop=exchange.drop,
+            dialect_call=True,
+            decoded=call.decoded,
+        )
+
+    return Order(
+        method="POST",
+        path_query=path_query,
+        places=exchange.now.places(route),
+        label=route.label,
+        headers=headers,
+        body=lambda target, kind: body_for(call, target, kind),
+        gated=endpoint.task == "answer",
+        decode=True,
+        queue=config.routing.queue,
+    )
+
+
+def body_for(call: Call, target: Target, kind: Kind) -> bytes:
+    """The client's bytes, but for a model name that is an alias, and a request for token counts where none would come."""
+    fields = {}
+    if target.model is not None and target.model != call.model:
+        fields["model"] = orjson.dumps(target.model)
+    if options := _usage_options(call, kind):
+        fields["stream_options"] = options
+    if not fields:
+        return call.raw
+    try:
+        return set_fields(call.raw, fields)
+    except ValueError as error:
+        raise BadRequest(
+            f"{call.model!r} is an alias, and this body cannot be edited ({error}); name {target.model!r} itself.",
+            code="body_not_editable",
+        ) from error
+
+
+def hides_usage(call: Call, kind: Kind) -> bool:
+    """Whether the reply has a usage chunk that the client did not ask for."""
+    return _usage_options(call, kind) is not None
+
+
+def _usage_options(call: Call, kind: Kind) -> bytes | None:
+    """`stream_options` that ask for token counts, where the client did not and the server reports nothing otherwise."""
+    if call.body is None or not call.stream or kind.usage_unasked:
+        return None
+    return usage_request(call.path, call.body)

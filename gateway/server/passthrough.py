@@ -1,0 +1,122 @@
+"""Everything that is no call for an answer: embeddings, uploads, pulls, listings, unknown paths. Streamed in both directions
+without a size limit, to the backend of the model that the body names, else to the listener's own backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterable
+from urllib.parse import unquote
+
+import aiohttp
+import orjson
+from multidict import CIMultiDict
+
+from gateway.backends.base import Kind
+from gateway.dispatch.plan import Order
+from gateway.errors import NotFound, UpstreamDied
+from gateway.routing.locate import locate
+from gateway.server.body import invite, read_body, read_head, rest_of
+from gateway.server.exchange import Exchange
+from gateway.server.gateway import Gateway
+from gateway.server.headers import to_client, to_upstream
+from gateway.server.replies import our_headers
+from gateway.values import Target
+from gateway.wire.splice import head_field, set_fields
+
+HEAD = 64 << 10  # bytes of a large body in which a model's name is looked for
+SMALL = 1 << 20  # a JSON body up to this length is read whole, so that an alias in it can be replaced
+MODEL_KEYS = ("model", "name")
+MODEL_PART = re.compile(rb'name="model"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,256})\r\n')
+MODEL_PATH = re.compile(r"^(?:/api)?/v\d/models/([^?]+)")
+
+Body = bytes | AsyncIterable[bytes] | None
+
+
+async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
+    """Raises NotFound (no backend), UpstreamError, Expired, ConnectionError; the caller tells the client."""
+    request, flight, deadline = exchange.request, exchange.flight, exchange.deadline
+    body, head = await _body(exchange)
+    flight.read = gateway.clock.now()
+    flight.model = asked = _model(request.path, request.content_type, head)
+    home = gateway.home(exchange.door)
+    route = locate(asked, request.path, gateway.fleet.view, exchange.now.catalog, home.name if home else "")
+    if route is None:
+        raise NotFound("No backend is configured; add one under `backends:`.", code="no_backend")
+    flight.label, flight.decision = route.label, route.decision
+
+    def headers(target: Target, kind: Kind) -> CIMultiDict[str]:
+        configured = exchange.now.config.backends[target.backend].headers
+        out = to_upstream(
+            request.headers, configured=configured, strip=kind.strip, drop=exchange.drop, dialect_call=False
+        )  # fmt: skip
+        if isinstance(body, bytes):
+            out.pop("Content-Length", None)  # an alias that is replaced changes it
+        return out
+
+    def payload(target: Target, kind: Kind) -> Body:
+        return _renamed(body, target.model) if isinstance(body, bytes) and target.model not in (None, asked) else body
+
+    order = Order(
+        method=request.method,
+        path_query=request.rel_url.raw_path_qs,
+        places=exchange.now.places(route),
+        label=route.label,
+        headers=headers,
+        body=payload,
+        gated=False,
+        decode=False,
+        single_use=not isinstance(body, bytes | None),
+    )
+    async with gateway.dispatcher.open(order, flight, deadline) as reply:
+        out = to_client(reply.response.headers, decoded=False, streaming=False)
+        out.update(our_headers(flight, reply))
+        await exchange.start(reply.response.status, out)
+        while True:
+            deadline.move(reply.first_byte, "upstream")
+            try:
+                data = await reply.response.content.readany()
+            except (aiohttp.ClientError, OSError) as error:
+                raise UpstreamDied(f"{reply.target.backend} closed the connection before its answer was complete.") from error
+            if not data:
+                break
+            await exchange.write(data)
+        status = reply.response.status
+        flight.ends(status, "upstream_error" if status >= 500 else "client_error" if status >= 400 else "ok")
+    await exchange.finish()
+
+
+async def _body(exchange: Exchange) -> tuple[Body, bytes]:
+    """The body to send, and the head of it in which a model may be named. Small JSON is read whole, anything else streamed."""
+    request, limits = exchange.request, exchange.now.config.limits
+    if not request.can_read_body:
+        await invite(request)
+        return None, b""
+    length = request.content_length
+    if length is not None and length <= SMALL:
+        whole = await read_body(request, SMALL, limits.client_stall, exchange.deadline)
+        return whole, whole
+    head = await read_head(request, HEAD, limits.client_stall, exchange.deadline)
+    return rest_of(request, head), head
+
+
+def _model(path: str, content_type: str, head: bytes) -> str | None:
+    """The model that a request names: in a JSON body, in a form, or in its path."""
+    if match := MODEL_PATH.match(path):
+        return unquote(match[1])
+    if content_type == "multipart/form-data":
+        found = MODEL_PART.search(head)
+        return found[1].decode("utf-8", "replace") if found else None
+    if head.lstrip()[:1] != b"{":
+        return None
+    return next((name for key in MODEL_KEYS if (name := head_field(head, key))), None)
+
+
+def _renamed(body: bytes, model: str | None) -> bytes:
+    """The body with the model's name replaced; as it is, where it is no JSON object."""
+    key = next((key for key in MODEL_KEYS if head_field(body, key)), None)
+    if key is None:
+        return body
+    try:
+        return set_fields(body, {key: orjson.dumps(model)})
+    except ValueError:
+        return body
