@@ -16,8 +16,10 @@ Task = Literal["answer", "count"]
 class Seen:
     """What a tap has observed so far. Written by the tap only.
 
-    first: what the first content-bearing event carried, None before it; visible: visible content (not reasoning) has come;
-    usage: last counts reported; finished: the dialect's terminator was seen; error: message of an in-band error, if any.
+    first: what the first content-bearing event carried, None before it; visible: visible content or a tool call (anything but
+    reasoning) has come; usage: last counts reported; finished: the dialect's terminator was seen (a `finish_reason` alone is
+    none: a stream that ends without its terminator has failed), or the whole document was read; error: message of an in-band
+    error, if any. It does not depend on how the reply was cut into reads.
     """
 
     first: First | None = None
@@ -31,7 +33,8 @@ class Tap(Protocol):
     """Watches one reply on its way to the client.
 
     `feed` takes whatever the network read returned and gives back what may be forwarded now: the same bytes in the same order,
-    cut at event boundaries, less the frames that the gateway itself asked for. `close` gives back what is still held.
+    cut at event boundaries, less the frames that the gateway itself asked for. `close` gives back what is still held, after a
+    reply that ended as it should. No bytes make a tap raise.
     """
 
     seen: Seen
@@ -39,6 +42,13 @@ class Tap(Protocol):
     def feed(self, data: bytes) -> bytes: ...
 
     def close(self) -> bytes: ...
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether a frame of the gateway's own may follow what has been forwarded (False in the middle of a huge event)."""
+
+    def abandon(self) -> bytes:
+        """Ends a reply that broke: drops what is held, and gives back what must precede an error event (mostly nothing)."""
 
 
 class Dialect(Protocol):
