@@ -1,0 +1,207 @@
+"""Rule `clock`: statements of the current date and time. Pure.
+
+A statement says what time it is *now*: a label that can mean nothing else (`Current time:`), a bare label with nothing but a moment
+behind it (`Date:`), a sentence that begins as such sentences do ("Today is"), or a line that is a moment and stands alone.
+Not dates in prose, not what a text shows as an example, not ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import re2
+
+from gateway.canonical.cuts import Cut
+from gateway.canonical.fields import Field, fields, normal, pattern
+from gateway.canonical.moments import EPOCH, MONTH, WEEKDAY, has_date, has_time, is_moment, moment_at
+from gateway.canonical.text import Document
+
+NAME = "clock"
+
+PRESENT = frozenset(
+    normal(label)
+    for label in """
+    current date|current time|current date and time|current time and date|current datetime|current date time|current timestamp
+    current day|current day and time|current local time|current utc time|current year|current month|today|today's date|todays date
+    today date|date today|now|time now|date now|right now|local time|local date|local datetime|local date and time|system time
+    system date|system clock|utc time|utc now|time utc|present time|present date|current weekday|current day of week|day of week
+    it is now|present day|server time|user local time|user time|user's local time|current time of day|current hour|current minute
+    session date|session start|session start time|session started|session started at|conversation started|conversation start
+    conversation date|message time|message timestamp|request time|request timestamp
+    heute|aktuelles datum|aktuelle zeit|aktuelle uhrzeit|aktuelles datum und uhrzeit|aktueller zeitpunkt|heutiges datum|jetzt
+    datum heute|aktueller tag|ortszeit|lokale zeit|datum und uhrzeit|aktueller wochentag|systemzeit|datum und zeit
+    aujourd'hui|date actuelle|date courante|date du jour|heure actuelle|date et heure actuelles|date et heure actuelle|maintenant
+    heure locale|date et heure|jour actuel|horodatage actuel|heure courante
+    hoy|fecha actual|fecha de hoy|hora actual|fecha y hora actuales|fecha y hora actual|ahora|hora local|fecha y hora|día actual
+    当前时间|当前日期|当前日期和时间|当前日期时间|当前的时间|现在时间|现在是|今天|今天日期|今天的日期|今日日期|目前时间|系统时间|本地时间|现在
+    當前時間|當前日期|現在時間|目前時間|今天的日期是|系統時間|当前日期与时间|日期和时间|当前时刻|当前星期
+    現在時刻|現在日時|現在の日時|現在の時刻|現在の日付|現在の時間|今日の日付|本日の日付|今日|本日|現在|日時|システム時刻|現地時間
+    """.replace("\n", "|").split("|")
+    if label.strip()
+)
+"""Labels that say "now": what follows the moment may be anything."""
+
+BARE = frozenset(
+    normal(label)
+    for label in """
+    date|time|day|clock|datetime|date and time|date time|date/time|timestamp|weekday|minute|hour|utc|epoch|unix time|unix timestamp
+    as of|datum|uhrzeit|zeit|tag|wochentag|zeitstempel|stand|date|heure|jour|horodatage|en date du|fecha|hora|día|dia|marca de tiempo
+    日期|时间|時間|星期|时间戳|日付|時刻|曜日|タイムスタンプ
+    """.replace("\n", "|").split("|")
+    if label.strip()
+)
+"""Labels that also stand in letters, meetings and heads of documents: nothing but the moment may follow."""
+
+STAMPS = frozenset(
+    normal(label)
+    for label in """
+    built|generated|generated at|generated on|rendered|rendered at|compiled|compiled at|refreshed|refreshed at|updated|updated at
+    last updated|last update|last refreshed|synced|synced at|last synced|fetched|fetched at|retrieved at|snapshot|snapshot time
+    snapshot taken|created at|started|started at|prepared at|loaded at|assembled|assembled at|prompt built|prompt generated
+    erstellt|erstellt am|erzeugt|aktualisiert|zuletzt aktualisiert|généré|généré le|généré à|mis à jour|dernière mise à jour
+    généré|créé le|generado|generado el|actualizado|última actualización|creado|生成时间|更新时间|构建时间|最后更新|生成日時|更新日時|最終更新
+    """.replace("\n", "|").split("|")
+    if label.strip()
+)
+"""Labels of when a text was made: the present only if they name a time of day; a date alone is that of a document."""
+
+_PLACE = r"(?: (?:in|at|for) [\p{Lu}][\w/.-]*(?:[ ,/]{1,2}[\p{Lu}][\w/.-]*){0,3})?"
+_SENTENCES = (
+    r"(?:(?:please )?note(?: that|:)? |for (?:your )?(?:reference|context|information)[,:] |fyi[,:] |remember(?: that|:) "
+    r"|keep in mind(?: that|:) |be aware(?: that|:) |context: )?(?:and |also,? )?"
+    rf"(?:today(?:'s|’s)?(?: date| day)?(?: {_PLACE})? is(?: now)?(?: currently)?"
+    rf"|(?:the |your |my )?(?:current|present|local|system|today(?:'s|’s)|user(?:'s|’s)?|server)(?: local| system| utc)? "
+    rf"(?:date|time|datetime|day|weekday|date and time|date/time|date & time|time and date|timestamp|day of the week){_PLACE}"
+    r"(?: \([^()]{1,30}\))? (?:is|reads|shows)(?: now| currently)?"
+    r"|the (?:date|time|day)(?: and time)?(?: today| now| right now)? is(?: now| currently)?|the (?:clock|time) (?:now )?(?:reads|shows|says)"
+    r"|(?:right )?now(?:,)? it(?: is|'s|’s)|it(?: is|'s|’s) (?:now|currently|presently)|currently,? it(?: is|'s|’s)|now is|time now is"
+    r"|(?:this |the )?(?:conversation|session|chat) (?:was )?(?:started|began|begins|starts) (?:on|at)"
+    r"|heute ist(?: der)?|heute haben wir(?: den)?|(?:das |die )?(?:heutige|aktuelle)s? (?:datum|uhrzeit|zeit|tag) (?:ist|lautet)(?: jetzt)?(?: der)?"
+    r"|es ist (?:jetzt|gerade|nun|derzeit)|es ist (?:heute )?(?:der)|jetzt ist es|wir haben (?:heute |jetzt )?(?:den)?"
+    r"|(?:aujourd['’]hui,? )?(?:nous sommes|on est|c['’]est)(?: le| aujourd['’]hui le| aujourd['’]hui)?|il est(?: actuellement| maintenant)?"
+    r"|la date (?:actuelle|du jour|d['’]aujourd['’]hui|courante)(?: est)(?: le)?|l['’]heure (?:actuelle|courante|locale)(?: est)(?: de)?"
+    r"|hoy es(?: el)?|hoy estamos a|estamos a|(?:la )?(?:fecha|hora)(?: y hora)? (?:actual(?:es)?|de hoy|local) (?:es|son)(?: el| las| la)?"
+    r"|(?:ahora )?son las|ahora es(?: la)?|es la"
+    r"|(?:今天|今日)(?:的日期)?是|(?:现在|現在|目前|当前|當前)(?:的)?(?:时间|時間|日期|时刻)?(?:是|为|為)"
+    r"|(?:今日|本日|現在|今)(?:の(?:日付|日時|時刻|時間))?は[、,]?|(?:現在(?:の)?)?(?:日時|時刻|日付)は[、,]?)"
+)
+_SENTENCE = re2.compile(rf"^(?i:{_SENTENCES})\s*[:：]?\s*(?:\*\*|`)?")
+_BRIEF = re2.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est|as of|stand:?|nous sommes|now|today|date|time)[,:]?\s+")
+_NOT_NOW = re2.compile(
+    r"(?i)\b(?:scenario|stor(?:y|ies)|hypothetical|fiction(?:al)?|simulat\w+|role-?play|examples?|samples?|tests?|assume|pretend|"
+    r"suppose|deadline|cut-?off|always|geschichte|beispiele?|szenario|histoire|exemples?|ejemplos?|historia)\b|故事|例子|示例|物語|例です"
+)
+_ENDS = re2.compile(r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s|\s*\([^()\n]*\)\s*[.。]?\s*$)")
+_GOES_ON = re2.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（|·•–—-]|です|だ|である)")
+_YEAR = re2.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
+_EPOCH = re2.compile(f"^{EPOCH}$")
+_MARK = re2.compile(r"^\s*(?:[-*+•]\s+)?(?:\*\*|__)?")
+
+HINTS = (
+    pattern(PRESENT | BARE | STAMPS),
+    _SENTENCES.join((r"(?i)", r"\s*[:：]?\s*(?:\*\*|`)?(?:\pN|上午|下午|\pL)")),
+    rf"(?i)^\W*(?:(?:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today|date|time)[,:]?\s+)?(?:{WEEKDAY}|\pN|{MONTH})",
+)
+
+
+def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
+    """Moments that say when now is. `lines`: those that the hints hit."""
+    for number in lines:
+        for field in fields(document, number):
+            if (length := _labelled(document, field)) and not document.shown(field.line):
+                yield _cut(document, field.name, field.start, field.start + length, field)
+        if document.prose(number) and not document.shown(number):
+            yield from _sentences(document, number)
+    yield from _alone(document, lines)
+
+
+def _labelled(document: Document, field: Field) -> int:
+    """Length of the moment that is the field's value, 0 if it is none."""
+    text = document.text[field.start : field.end].strip()
+    strong = field.label in PRESENT
+    if not strong and field.label not in BARE and field.label not in STAMPS:
+        return 0
+    if field.closed:
+        whole = is_moment(text) or (strong and bool(_YEAR.match(text)))
+        length = len(text) if whole else 0
+    else:
+        length = _open_length(text, strong)
+    if not length or (field.label in STAMPS and not has_time(text[:length])):
+        return 0
+    if not strong and not has_time(text[:length]) and document.metadata(field.line):
+        return 0
+    return length
+
+
+def _open_length(text: str, strong: bool) -> int:
+    length = moment_at(text)
+    if not length and strong and _YEAR.match(text.rstrip(" .")):
+        return len(text.rstrip(" ."))
+    if not length and _EPOCH.match(text.rstrip(" .")):
+        return len(text.rstrip(" ."))
+    rest = text[length:]
+    ends = _GOES_ON.match(rest) if strong else _ENDS.match(rest)
+    return length if ends and not _NOT_NOW.search(_sentence(rest)) else 0
+
+
+def _sentences(document: Document, number: int) -> Iterator[Cut]:
+    line, base = document.lines[number], document.starts[number]
+    for begin in document.beginnings(number):
+        rest = line[begin:]
+        intro = _SENTENCE.match(rest)
+        brief = None if intro else _BRIEF.match(rest)
+        found = intro or brief
+        if not found:
+            continue
+        start = found.end()
+        length = moment_at(rest[start:])
+        value, after = rest[start : start + length], rest[start + length :]
+        if not length or _NOT_NOW.search(_sentence(rest)):
+            continue
+        if brief and not (_ENDS.match(after) and has_date(value) | (rest[:2].lower() in ("it", "es", "il") and has_time(value))):
+            continue
+        yield Cut(base + begin + start, base + begin + start + length, NAME, "Date and time", rest[: start + length].strip(" *`"), value, stale=True)
+
+
+def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
+    """A line that is nothing but a moment, in a paragraph of its own or at either end of the text, if it is the only one."""
+    found = [number for number in lines if document.prose(number) and _is_alone(document, number)]
+    if len(found) != 1:
+        return
+    number = found[0]
+    first = number == 0 or all(document.blank(above) for above in range(number))
+    last = all(document.blank(below) for below in range(number + 1, len(document.lines)))
+    if not (first or last or (document.blank(number - 1) and document.blank(number + 1))) or document.shown(number):
+        return
+    if not first and _introduced(document, number):
+        return
+    line = document.lines[number]
+    value = line.strip(" *_`").rstrip(".")
+    start = document.starts[number] + line.index(value)
+    yield Cut(start, start + len(value), NAME, "Date and time", value, value, stale=True)
+
+
+def _is_alone(document: Document, number: int) -> bool:
+    line = document.lines[number]
+    text = line.strip(" *_`")
+    return is_moment(text) and (has_date(text) or has_time(text)) and not document.heading(number) and _MARK.match(line) is not None
+
+
+def _introduced(document: Document, number: int) -> bool:
+    """Whether the line above makes it the value of something else ("Effective date:")."""
+    above = number - 1
+    while above >= 0 and document.blank(above):
+        above -= 1
+    return above >= 0 and (document.heading(above) > 0 or document.lines[above].rstrip().endswith((":", "：")))
+
+
+def _cut(document: Document, name: str, start: int, end: int, field: Field) -> Cut:
+    value = document.text[start:end]
+    return Cut(start, end, NAME, name, f"{name}: {value}", value, stale=True)
+
+
+def _sentence(text: str) -> str:
+    """`text` up to the end of its first sentence."""
+    for mark in (". ", "。", "! ", "? "):
+        text = text.split(mark)[0]
+    return text

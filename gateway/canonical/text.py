@@ -1,0 +1,132 @@
+"""A system text as lines: where fences stand, which lines are examples, and where a sentence may begin. Pure.
+
+Everything that decides *where a rule may look at all* is here, so that the rules only say what they look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+import re2
+
+PROSE, CODE, JSON = 0, 1, 2
+"""What a line belongs to: running text, a code fence, or a fence whose whole body is one JSON object."""
+
+_FENCE = re2.compile(r"^\s{0,8}(?:[-*+]\s+|\d+[.)]\s+)?(```+|~~~+)")
+_HEADING = re2.compile(r"^\s{0,3}(#{1,6})\s+\S")
+_SHOWS_OTHERS = re2.compile(
+    r"(?i)\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|formatted|such as|like this|as follows when|"
+    r"few-shot|scenarios?|test cases?|quot(?:e|ed|es|ation)|transcripts?|logs?|logfile|change ?log|release notes|history|"
+    r"polic(?:y|ies)|deadlines?|milestones?|respond|reply|replies|answers?|outputs?|returns?|say|write|print|use this|"
+    r"beispiele?|vorlage|muster|protokoll|exemples?|modèle|journal|ejemplos?|plantilla|registro)\b"
+    r"|例如|比如|示例|例子|例如下|格式|日志|模板|例[:：]|例えば|たとえば|サンプル|ログ|テンプレート|以下の例"
+)
+_METADATA = re2.compile(r"(?i)^\W*(?:version|author|title|revision|license|copyright|status|effective|subject|from|to|cc|name)\W*[:=]")
+_BREAK = re2.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
+_QUOTE = re2.compile(r"^\s*>")
+_BEGIN = re2.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?(?:\*\*|__)?")
+
+
+class Document:
+    """One system text. Offsets are in characters of the text."""
+
+    __slots__ = ("_fences", "lines", "starts", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.split("\n")
+        self.starts: list[int] = []
+        at = 0
+        for line in self.lines:
+            self.starts.append(at)
+            at += len(line) + 1
+        self._fences = self._find_fences() if "```" in text or "~~~" in text else None
+
+    def kind(self, number: int) -> int:
+        """PROSE, CODE or JSON. A fence's own lines are CODE."""
+        return self._fences[number] if self._fences else PROSE
+
+    def prose(self, number: int) -> bool:
+        """Whether a statement may be looked for in this line: no code, not quoted."""
+        return self.kind(number) == PROSE and not _QUOTE.match(self.lines[number])
+
+    def heading(self, number: int) -> int:
+        """1-6 for a Markdown heading, else 0."""
+        match = _HEADING.match(self.lines[number])
+        return len(match[1]) if match and self.kind(number) == PROSE else 0
+
+    def blank(self, number: int) -> bool:
+        """Whether there is nothing at this line; lines outside the text are blank."""
+        return not 0 <= number < len(self.lines) or not self.lines[number].strip()
+
+    def shown(self, number: int) -> bool:
+        """Whether the line is something that the text *shows* (an example, a format, a log), not something that it says.
+
+        So it is when a line that introduces it says so: the lines above in its paragraph, a line with a colon before that, and
+        the headings over it.
+        """
+        return any(_SHOWS_OTHERS.search(self.lines[above]) for above in self._introductions(number))
+
+    def metadata(self, number: int) -> bool:
+        """Whether a neighbour of the line is a field of a document's head (version, author...): then a bare date is its date."""
+        return any(not self.blank(near) and _METADATA.match(self.lines[near]) for near in (number - 1, number + 1))
+
+    def beginnings(self, number: int) -> Iterator[int]:
+        """Offsets within the line where a sentence, a labelled field or a list item may begin."""
+        line = self.lines[number]
+        begin = _BEGIN.match(line)
+        yield begin.end() if begin else 0
+        for match in _BREAK.finditer(line):
+            yield match.end()
+
+    def _introductions(self, number: int) -> Iterator[int]:
+        at = number - 1
+        if self.kind(number) == JSON:
+            while at >= 0 and self.kind(at) == JSON:
+                at -= 1
+            at -= 1  # the fence itself
+        while at >= 0 and not self.blank(at) and not self.heading(at):
+            yield at
+            at -= 1
+        while at >= 0 and self.blank(at):
+            at -= 1
+        if at >= 0 and self.lines[at].rstrip().endswith((":", "：")):
+            yield at
+        level = 7
+        while at >= 0 and level > 1:
+            if 0 < (found := self.heading(at)) < level:
+                level = found
+                yield at
+            at -= 1
+
+    def _find_fences(self) -> list[int]:
+        kinds, number = [PROSE] * len(self.lines), 0
+        while number < len(self.lines):
+            opening = _FENCE.match(self.lines[number])
+            if not opening:
+                number += 1
+                continue
+            end = self._fence_end(number, opening[1])
+            inside = JSON if self._is_json(number + 1, end) else CODE
+            kinds[number] = CODE
+            for at in range(number + 1, min(end, len(kinds))):
+                kinds[at] = inside
+            if end < len(kinds):
+                kinds[end] = CODE
+            number = end + 1
+        return kinds
+
+    def _fence_end(self, opening: int, mark: str) -> int:
+        """The line that closes a fence, or the end of the text."""
+        for number in range(opening + 1, len(self.lines)):
+            line = self.lines[number].strip()
+            if line.startswith(mark) and not line.strip(mark[0]):
+                return number
+        return len(self.lines)
+
+    def _is_json(self, start: int, end: int) -> bool:
+        try:
+            return isinstance(orjson.loads("\n".join(self.lines[start:end])), dict)
+        except orjson.JSONDecodeError:
+            return False
