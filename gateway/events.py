@@ -46,6 +46,13 @@ class BackendProbed:
 
 
 @dataclass(frozen=True, slots=True)
+class BackendGone:
+    """The backend is no longer in the configuration."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitChanged:
     backend: str
     open: bool
@@ -57,7 +64,7 @@ class ConfigReloaded:
     message: str = ""
 
 
-Event = RequestStarted | RequestLeft | RequestClosed | BackendProbed | CircuitChanged | ConfigReloaded
+Event = RequestStarted | RequestLeft | RequestClosed | BackendProbed | BackendGone | CircuitChanged | ConfigReloaded
 
 
 class Bus:

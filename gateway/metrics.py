@@ -1,0 +1,309 @@
+"""Prometheus metrics, fed by events. The only importer of prometheus_client; nothing inside imports this module.
+
+One writer: the event loop, through `on_event`. Any thread may `render`.
+
+Labels are closed or bounded, so that no client can grow the process or the time series database: a model is a name that the
+router has bounded already, (backend, model) pairs are capped, and past its limit every label says `other`. Never a path,
+session, client or prefix. An unknown number is not a 0: what a backend does not report has no sample, or a label that says so.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+
+from gateway import __version__, events
+from gateway.clock import Clock, SystemClock
+from gateway.logs import printable
+from gateway.values import CacheReport, Probe, Record, Usage
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+OTHER = "other"
+NONE = "none"
+"""The backend of a request that reached none."""
+
+TTFT_BUCKETS = (.02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 320, 640)  # fmt: skip
+TOKEN_BUCKETS = (.001, .0025, .005, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, 1, 2.5)  # fmt: skip
+DURATION_BUCKETS = (.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280)  # fmt: skip
+QUEUE_BUCKETS = (.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)  # fmt: skip
+OVERHEAD_BUCKETS = (.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1)  # fmt: skip
+
+NEWEST_MESSAGE = 64
+"""A prompt that missed no more tokens than this counts as a hit: its newest message was never there before."""
+
+MOST_TOKENS = 10**9  # in one request
+LONGEST = 128  # characters of a label value
+NO_USAGE = Usage()
+
+REPORTS: dict[CacheReport, str] = {"usage": "reported", "timings": "reported", "inferred": "inferred", "none": "unknown"}
+
+
+def cache_class(usage: Usage) -> str:
+    """hit: 90 % of the prompt or more, or all but NEWEST_MESSAGE tokens, were reused; miss: reported 0; unknown: not reported."""
+    if usage.cached is None:
+        return "unknown"
+    if usage.cached <= 0:
+        return "miss"
+    if usage.prompt is None:
+        return "partial"
+    return "hit" if usage.cached >= 0.9 * usage.prompt or usage.prompt - usage.cached <= NEWEST_MESSAGE else "partial"
+
+
+def bounded(tokens: int) -> int:
+    """A count that a counter may take: backends may report anything, and one absurd number would spoil the counter for good."""
+    return max(0, min(tokens, MOST_TOKENS))
+
+
+class Names:
+    """Values of one label: the first `limit` that come, made printable, then `other`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: dict[str, str] = {}
+
+    def __call__(self, value: str) -> str:
+        name = self._known.get(value)
+        if name is None:
+            if len(self._known) >= self._limit:
+                return OTHER
+            name = self._known[value] = printable(value, LONGEST)
+        return name
+
+
+class Pairs:
+    """(backend, model) labels: the first `limit` pairs that come; then the model, and an unknown backend too, is `other`."""
+
+    def __init__(self, limit: int, backends: Names) -> None:
+        self._limit = limit
+        self._backends = backends
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def __call__(self, backend: str, model: str) -> tuple[str, str]:
+        pair = self._known.get((backend, model))
+        if pair is None:
+            if len(self._known) >= self._limit:
+                return self._backends(backend), OTHER
+            pair = self._known[backend, model] = self._backends(backend), printable(model, LONGEST)
+        return pair
+
+
+M = TypeVar("M", bound=MetricWrapperBase)
+
+
+class Series(dict[tuple[str, ...], M], Generic[M]):
+    """The children of one metric by their label values: `labels()` of the library costs ten times a dict look-up."""
+
+    def __init__(self, metric: M) -> None:
+        super().__init__()
+        self._metric: M = metric
+
+    def __missing__(self, labels: tuple[str, ...]) -> M:
+        child = self[labels] = self._metric.labels(*labels)
+        return child
+
+    def add(self, *labels: str) -> None:
+        """Make sure that the child exists: an alert cannot see a 0 that was never exposed."""
+        self[labels]
+
+    def keep(self, wanted: Callable[[tuple[str, ...]], bool]) -> None:
+        """Remove all other children."""
+        for labels in [labels for labels in self if not wanted(labels)]:
+            del self[labels]
+            self._metric.remove(*labels)
+
+
+class Metrics:
+    """max_pairs: most (backend, model) pairs with series of their own (TTFT alone is 88 series a pair), and most backends."""
+
+    def __init__(self, max_pairs: int = 25, *, version: str = __version__, clock: Clock | None = None) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._clock = clock or SystemClock()
+        self._registry = CollectorRegistry()
+        self._max_models = max_pairs
+        self._backends = Names(max_pairs)
+        self._pairs = Pairs(max_pairs, self._backends)
+        self._dialects, self._kinds, self._decisions, self._stages = Names(16), Names(8), Names(32), Names(16)
+        self._define_request_metrics()
+        self._define_token_metrics()
+        self._define_state_metrics()
+        self._gauge("build_info", "Always 1; what runs.", "version", "python")[version, platform.python_version()].set(1)
+        self._reloaded(events.ConfigReloaded(ok=True))
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            events.RequestStarted: lambda event: self._inflight[(self._backends(event.backend),)].inc(),
+            events.RequestLeft: lambda event: self._inflight[(self._backends(event.backend),)].dec(),
+            events.RequestClosed: lambda event: self._closed(event.record),
+            events.BackendProbed: lambda event: self._probed(event.name, event.probe),
+            events.BackendGone: lambda event: self._gone(event.name),
+            events.CircuitChanged: lambda event: self._circuit(event.backend, event.open),
+            events.ConfigReloaded: self._reloaded,
+        }
+
+    def on_event(self, event: Any) -> None:
+        """Subscriber of gateway.events.Bus; what it does not know it ignores."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    def render(self) -> bytes:
+        """The exposition, of CONTENT_TYPE. Thread-safe; takes milliseconds, so that a worker thread should do it."""
+        return generate_latest(self._registry)
+
+    def _closed(self, record: Record) -> None:
+        backend, model = self._pairs(record.backend or NONE, record.label)
+        self._requests[backend, model, self._dialects(record.dialect), self._kinds(record.kind), record.outcome].inc()
+        for stage, seconds in record.overhead.items():
+            self._overhead[(self._stages(stage),)].observe(seconds)
+        if record.outcome == "cancelled":
+            self._disconnects.inc()
+        if record.backend is None:
+            return
+        if record.decision is not None:
+            self._routes[backend, self._decisions(record.decision)].inc()
+        self._queue[(backend,)].observe(record.queue)
+        self._duration[backend, model].observe(record.duration)
+        if record.stream and record.ttft is not None:
+            self._ttft[backend, model, cache_class(record.usage)].observe(record.ttft)
+        if record.first is not None or record.usage != NO_USAGE:
+            self._answered(backend, model, record)
+
+    def _answered(self, backend: str, model: str, record: Record) -> None:
+        usage = record.usage
+        source: CacheReport = "none" if usage.cached is None else usage.source
+        self._cache_reports[(source,)].inc()
+        if usage.prompt is not None:
+            prompt = bounded(usage.prompt)
+            self._prompt_tokens[backend, model, REPORTS[source]].inc(prompt)
+            if usage.cached is not None:
+                self._cached_tokens[backend, model, REPORTS[source]].inc(min(bounded(usage.cached), prompt))
+        if usage.completion is None:
+            return
+        completion = bounded(usage.completion)
+        self._completion_tokens[backend, model].inc(completion)
+        if record.stream and record.ttft is not None and record.outcome == "ok" and completion > 1:
+            self._token_time[backend, model].observe(max(0.0, record.duration - record.ttft) / (completion - 1))
+
+    def _probed(self, name: str, probe: Probe) -> None:
+        backend = self._backends(name)
+        if backend == OTHER:  # a state of several backends mixed would mean nothing
+            return
+        self._up[(backend,)].set(probe.up)
+        for series in (self._circuit_open, self._inflight):
+            series.add(backend)
+        known = [model for model in probe.models if model.resident is not None]
+        shown = sorted(known, key=lambda model: not model.resident)[: self._max_models]
+        self._show(self._resident, backend, {model.name: float(bool(model.resident)) for model in shown})
+        self._show(self._resident_bytes, backend, {model.name: model.resident_bytes for model in shown})
+        self._show(self._expires, backend, {model.name: model.expires for model in shown})
+
+    def _show(self, series: Series[Gauge], backend: str, values: Mapping[str, float | None]) -> None:
+        """Set the gauges of this backend's models and remove those of models that have gone or no longer tell."""
+        current = {(backend, printable(name, LONGEST)): value for name, value in values.items() if value is not None}
+        for labels, value in current.items():
+            series[labels].set(value)
+        series.keep(lambda labels: labels[0] != backend or labels in current)
+
+    def _circuit(self, name: str, is_open: bool) -> None:
+        backend = self._backends(name)
+        if backend != OTHER:
+            self._circuit_open[(backend,)].set(is_open)
+
+    def _gone(self, name: str) -> None:
+        backend = self._backends(name)
+        for series in (self._up, self._circuit_open, self._resident, self._resident_bytes, self._expires):
+            series.keep(lambda labels: labels[0] != backend)
+
+    def _reloaded(self, event: events.ConfigReloaded) -> None:
+        self._reload_ok.set(event.ok)
+        if event.ok:
+            self._reload_time.set(self._clock.wall())
+
+    def _define_request_metrics(self) -> None:
+        self._requests = self._counter(
+            "requests_total",
+            f"Finished requests; backend={NONE} means that none was reached, outcome=cancelled that the client left.",
+            *("backend", "model", "dialect", "kind", "outcome"),
+        )
+        self._inflight = self._gauge("inflight", "Requests that the backend works on now.", "backend")
+        self._queue = self._histogram(
+            "queue_seconds", "Wait in the gateway for a place at the backend.", QUEUE_BUCKETS, "backend"
+        )
+        self._ttft = self._histogram(
+            "time_to_first_token_seconds",
+            "Client streams: from the request read completely to the first content, reasoning or tool call. cache: hit (at "
+            f"least 90 % of the prompt, or all but {NEWEST_MESSAGE} tokens, were reused), partial, miss (the backend reported "
+            "0), unknown (not reported).",
+            TTFT_BUCKETS,
+            *("backend", "model", "cache"),
+        )
+        self._token_time = self._histogram(
+            "time_per_output_token_seconds",
+            "Client streams that ended well: mean time between output tokens after the first.",
+            TOKEN_BUCKETS,
+            *("backend", "model"),
+        )
+        self._duration = self._histogram(
+            "request_duration_seconds",
+            "From the request's arrival to the last byte for the client, however it ended.",
+            DURATION_BUCKETS,
+            *("backend", "model"),
+        )
+        self._overhead = self._histogram(
+            "overhead_seconds", "The gateway's own time before it asks the backend, by stage.", OVERHEAD_BUCKETS, "stage"
+        )
+        self._routes = self._counter("routes_total", "Routed requests by why the backend was chosen.", "backend", "decision")
+        self._disconnects = self._plain(Counter, "client_disconnects_total", "Requests whose client left before the end.")
+
+    def _define_token_metrics(self) -> None:
+        self._prompt_tokens = self._counter(
+            "prompt_tokens_total",
+            "Prompt tokens, reused ones included. report: whether the backend said how many were reused (reported), they were "
+            "inferred from times (inferred), or nobody knows (unknown). Reuse ratio: "
+            'prompt_tokens_cached_total{report="reported"} / prompt_tokens_total{report="reported"}.',
+            *("backend", "model", "report"),
+        )
+        self._cached_tokens = self._counter(
+            "prompt_tokens_cached_total",
+            "Prompt tokens that were reused from a cache; divide by prompt_tokens_total of the same report, never by all.",
+            *("backend", "model", "report"),
+        )
+        self._completion_tokens = self._counter("completion_tokens_total", "Tokens generated.", "backend", "model")
+        self._cache_reports = self._counter(
+            "cache_reports_total", "Answers by where their cached-token count came from; none: not reported.", "source"
+        )
+
+    def _define_state_metrics(self) -> None:
+        self._up = self._gauge("backend_up", "1 if the backend answered its last probe and is not loading.", "backend")
+        self._circuit_open = self._gauge("circuit_open", "1 while failures keep requests away from the backend.", "backend")
+        self._resident = self._gauge(
+            "model_resident",
+            "1 if the model is loaded, 0 if not; absent if the backend does not tell.",
+            "backend",
+            "model",
+        )
+        self._resident_bytes = self._gauge("model_resident_bytes", "Memory that the model takes.", "backend", "model")
+        self._expires = self._gauge(
+            "model_expires_timestamp_seconds", "When the backend will unload the model; +Inf: never.", "backend", "model"
+        )
+        self._reload_ok = self._plain(
+            Gauge, "config_last_reload_successful", "1 if the configuration was last loaded without error."
+        )
+        self._reload_time = self._plain(
+            Gauge, "config_last_reload_success_timestamp_seconds", "When a configuration was last loaded successfully."
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Series[Counter]:
+        return Series(Counter(f"warmgate_{name}", text, labels, registry=self._registry))
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Series[Gauge]:
+        return Series(Gauge(f"warmgate_{name}", text, labels, registry=self._registry))
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Series[Histogram]:
+        return Series(Histogram(f"warmgate_{name}", text, labels, registry=self._registry, buckets=buckets))
+
+    def _plain(self, kind: type[M], name: str, text: str) -> M:
+        return kind(f"warmgate_{name}", text, registry=self._registry)

@@ -1,0 +1,70 @@
+"""What runs now and what ran last, for the status page. In memory only, bounded, without prompt text.
+
+One writer: the event loop, through `on_event`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gateway.clock import Clock, SystemClock
+from gateway.events import RequestClosed, RequestLeft, RequestStarted
+from gateway.values import Record
+
+LONGEST_MODEL = 256  # characters; a client may send a body of any size as its model's name
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A request that a backend works on. started: wall clock, when this backend got it."""
+
+    id: str
+    backend: str
+    started: float
+
+
+class Requests:
+    """Subscriber of the bus. keep: finished requests that are remembered."""
+
+    def __init__(self, keep: int = 200, clock: Clock | None = None) -> None:
+        self._keep = keep
+        self._clock = clock or SystemClock()
+        self._finished: OrderedDict[str, Record] = OrderedDict()  # oldest first
+        self._running: dict[str, InFlight] = {}
+
+    def on_event(self, event: Any) -> None:
+        if isinstance(event, RequestStarted):
+            self._running[event.id] = InFlight(event.id, event.backend, self._clock.wall())
+        elif isinstance(event, RequestLeft):
+            self._left(event)
+        elif isinstance(event, RequestClosed):
+            self._closed(event.record)
+
+    def recent(self, limit: int | None = None) -> list[Record]:
+        """Finished requests, the newest first, at most `limit`."""
+        newest_first = list(reversed(self._finished.values()))
+        return newest_first if limit is None else newest_first[: max(0, limit)]
+
+    def get(self, id: str) -> Record | None:
+        """The finished request of this id; None if it is unknown, still runs or has been forgotten."""
+        return self._finished.get(id)
+
+    def in_flight(self) -> list[InFlight]:
+        """Running requests, the longest running first."""
+        return sorted(self._running.values(), key=lambda request: request.started)
+
+    def _left(self, event: RequestLeft) -> None:
+        running = self._running.get(event.id)
+        if running is not None and running.backend == event.backend:  # else it has already moved on to another backend
+            del self._running[event.id]
+
+    def _closed(self, record: Record) -> None:
+        self._running.pop(record.id, None)
+        if record.model is not None and len(record.model) > LONGEST_MODEL:
+            record = replace(record, model=record.model[:LONGEST_MODEL])
+        self._finished[record.id] = record
+        self._finished.move_to_end(record.id)  # a client may use the same id again
+        while len(self._finished) > self._keep:
+            self._finished.popitem(last=False)
