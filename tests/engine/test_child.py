@@ -75,9 +75,10 @@ def test_a_child_that_ignores_the_polite_signal_is_killed(module: WriteModule) -
 
 def test_the_module_gets_its_signals_in_spite_of_the_leash(module: WriteModule) -> None:
     child = module("""
-        import signal, sys
+        import signal, sys, time
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         print("ready", flush=True)
+        time.sleep(0.5)  # not waiting for it yet: only the leash's thread could take the signal
         sys.exit(40 + (signal.sigwait({signal.SIGTERM}) == signal.SIGTERM))
     """)
     child.start([])
