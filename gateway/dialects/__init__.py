@@ -6,8 +6,21 @@ from collections.abc import Mapping
 
 from gateway.dialects import anthropic, llamacpp, ollama, openai_chat, openai_completions, openai_responses, plain
 from gateway.dialects.base import Dialect, Endpoint, Seen, Tap, Task
+from gateway.dialects.openai import usage_request
 
-__all__ = ["DIALECTS", "ENDPOINTS", "PLAIN", "Dialect", "Endpoint", "Seen", "Tap", "Task", "find", "for_path"]
+__all__ = [
+    "DIALECTS",
+    "ENDPOINTS",
+    "PLAIN",
+    "Dialect",
+    "Endpoint",
+    "Seen",
+    "Tap",
+    "Task",
+    "find",
+    "for_path",
+    "usage_request",
+]
 
 PLAIN: Dialect = plain.DIALECT
 
@@ -51,8 +64,11 @@ def find(method: str, path: str) -> Endpoint | None:
 
 
 def for_path(path: str, headers: Mapping[str, str] | None = None) -> Dialect:
-    """The dialect whose error shape fits a path, known or not. `headers` (lower-case or case-insensitive names) tell an
-    Anthropic client on a path that two APIs share, such as the list of models."""
+    """The dialect whose error shape fits a path, known or not.
+
+    headers, with lower-case or case-insensitive names, tell an Anthropic client on a path that two APIs share, such as the list
+    of models.
+    """
     endpoint = find("POST", path)
     if endpoint:
         return endpoint.dialect

@@ -31,7 +31,7 @@ HEARTBEAT = sse({"type": "ping"}, event="ping")
 
 
 class MessagesReader(Reader):
-    news = (b"message_", b"usage", b"error")
+    news = ((b"message_",), (b"error",))
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +49,7 @@ class MessagesReader(Reader):
             self.usage(as_dict(as_dict(doc.get("message")).get("usage")))
         elif kind == "message_delta":
             self.usage(as_dict(doc.get("usage")))
+            self.seen.stopped = self.seen.stopped or bool(as_dict(doc.get("delta")).get("stop_reason"))
         elif kind == "message_stop":
             self.seen.finished = True
         return False

@@ -17,14 +17,15 @@ class Seen:
     """What a tap has observed so far. Written by the tap only.
 
     first: what the first content-bearing event carried, None before it; visible: visible content or a tool call (anything but
-    reasoning) has come; usage: last counts reported; finished: the dialect's terminator was seen (a `finish_reason` alone is
-    none: a stream that ends without its terminator has failed), or the whole document was read; error: message of an in-band
-    error, if any. It does not depend on how the reply was cut into reads.
+    reasoning) has come; usage: last counts reported; stopped: the reason why the answer ended was given (`finish_reason`,
+    `stop_reason`); finished: the dialect's terminator was seen, of which a `finish_reason` is none, or the whole document was
+    read; error: message of an in-band error, if any. It does not depend on how the reply was cut into reads.
     """
 
     first: First | None = None
     visible: bool = False
     usage: Usage = field(default_factory=Usage)
+    stopped: bool = False
     finished: bool = False
     error: str | None = None
 

@@ -19,11 +19,12 @@ from gateway.wire.lenient import dumps
 
 
 class CompletionReader(Reader):
-    news = (b"true", b'"timings"', b"error")  # `true` finds "stop" in every spelling
+    news = ((b"true",), (b'"timings"',), (b"error",))  # `true` finds "stop" in every spelling
 
     def chunk(self, name: str, doc: Json) -> bool:
         self.document(doc)
-        self.seen.finished = self.seen.finished or doc.get("stop") is True
+        if doc.get("stop") is True:
+            self.seen.finished = True
         return False
 
     def document(self, doc: Json) -> None:

@@ -23,11 +23,12 @@ GENERATE_HEARTBEAT = line({**_NOTHING, "response": "", "done": False})
 
 
 class OllamaReader(Reader):
-    news = (b"true", b"error", b'"prompt_eval')  # `true` finds "done" in every spelling
+    news = ((b"true",), (b"error",))  # `true` finds "done" in every spelling
 
     def chunk(self, name: str, doc: Json) -> bool:
         self.document(doc)
-        self.seen.finished = self.seen.finished or doc.get("done") is True
+        if doc.get("done") is True:
+            self.seen.finished = True
         return False
 
     def document(self, doc: Json) -> None:
@@ -38,7 +39,8 @@ class OllamaReader(Reader):
             self.mark("content")
         if message.get("tool_calls"):
             self.mark("tool_call")
-        self.count(counts.ollama(doc))
+        if doc.get("done") is True:
+            self.count(counts.ollama(doc))
 
 
 class Ollama:

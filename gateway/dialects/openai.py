@@ -1,15 +1,48 @@
-"""What the three OpenAI APIs have in common: error shapes, and the fields by which a stream is asked for. Pure."""
+"""What the OpenAI APIs have in common: error shapes, the chunks of chat and completions, and how counts are asked for. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.dialects import counts
 from gateway.dialects.base import Tap
+from gateway.dialects.counts import Json, as_list
 from gateway.dialects.shapes import openai_error, sse
 from gateway.dialects.taps import DocumentTap, Reader, StreamTap
 from gateway.wire import sse as events
 from gateway.wire.lenient import dumps
+
+
+class ChoicesReader(Reader):
+    """Reads what chat and completions share: `choices`, `finish_reason`, token counts and `[DONE]`."""
+
+    news = (
+        (b'"finish_reason"', b'"finish_reason":null', b'"finish_reason": null'),
+        (b'"usage"', b'"usage":null', b'"usage": null'),
+        (b'"timings"',),
+        (b'"stats"',),
+        (b"error",),
+        (b"[DONE]",),
+    )
+    terminator = b"[DONE]"
+
+    def chunk(self, name: str, doc: Json) -> bool:
+        self.document(doc)
+        return not doc.get("choices") and isinstance(doc.get("usage"), dict)
+
+    def document(self, doc: Json) -> None:
+        for choice in as_list(doc.get("choices")):
+            if isinstance(choice, dict):
+                self.seen.stopped = self.seen.stopped or bool(choice.get("finish_reason"))
+                if "prompt_progress" not in doc:  # llama.cpp repeats role deltas while it reads the prompt
+                    self.choice(choice)
+        if "usage" in doc or "timings" in doc or "stats" in doc:
+            self.count(counts.openai(doc))
+
+    def choice(self, choice: Json) -> None:
+        """What one choice carries."""
+        raise NotImplementedError
 
 
 class OpenAI:
@@ -35,14 +68,15 @@ class OpenAI:
         return events.COMMENT
 
 
-def usage_request(body: Mapping[str, Any]) -> bytes | None:
+def usage_request(path: str, body: Mapping[str, Any]) -> bytes | None:
     """The value for the top-level field `stream_options` that asks for token counts and keeps the other options.
 
-    None if nothing is to be asked: no stream, asked already, or options that are no object (the server will say so). For chat
-    and completions; splice it in with `wire.splice.set_fields`, and hide the chunk that comes of it (`hide_usage`).
+    None if nothing is to be asked: another API than chat and completions, no stream, asked already, or options that are no
+    object (the server will say so). Splice it in with `wire.splice.set_fields`, and hide the chunk that comes of it with
+    `tap(hide_usage=True)`. path: as in the table of paths.
     """
     options = body.get("stream_options")
-    if body.get("stream") is not True or not isinstance(options, dict | None):
+    if not path.endswith("/completions") or body.get("stream") is not True or not isinstance(options, dict | None):
         return None
     if options and options.get("include_usage") is True:
         return None

@@ -6,13 +6,9 @@ A stream: role chunk (often with empty content), deltas, a chunk with `finish_re
 
 from __future__ import annotations
 
-from gateway.dialects import counts
-from gateway.dialects.counts import Json, as_dict, as_list
-from gateway.dialects.openai import OpenAI, usage_request
+from gateway.dialects.counts import Json, as_dict
+from gateway.dialects.openai import ChoicesReader, OpenAI
 from gateway.dialects.shapes import sse
-from gateway.dialects.taps import Reader
-
-__all__ = ["DIALECT", "usage_request"]
 
 HEARTBEAT = sse(
     {
@@ -26,25 +22,10 @@ HEARTBEAT = sse(
 """A chunk that adds nothing. Comment lines do not count as life for several clients, and crash others."""
 
 
-class ChatReader(Reader):
-    news = (b'"usage"', b'"timings"', b'"stats"', b"error", b"[DONE]")
-    terminator = b"[DONE]"
-
-    def chunk(self, name: str, doc: Json) -> bool:
-        choices = [choice for choice in as_list(doc.get("choices")) if isinstance(choice, dict)]
-        if "prompt_progress" not in doc:  # llama.cpp repeats role deltas while it reads the prompt
-            for choice in choices:
-                self.message(as_dict(choice.get("delta")))
-        self.count(counts.openai(doc))
-        return not doc.get("choices") and isinstance(doc.get("usage"), dict)
-
-    def document(self, doc: Json) -> None:
-        for choice in as_list(doc.get("choices")):
-            self.message(as_dict(as_dict(choice).get("message")))
-        self.count(counts.openai(doc))
-
-    def message(self, part: Json) -> None:
+class ChatReader(ChoicesReader):
+    def choice(self, choice: Json) -> None:
         """A delta or a whole message. Reasoning is looked at first: where both come together, it was there first."""
+        part = as_dict(choice.get("delta") or choice.get("message"))
         if part.get("reasoning_content") or part.get("reasoning"):
             self.mark("reasoning")
         audio = as_dict(part.get("audio"))

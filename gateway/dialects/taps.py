@@ -1,7 +1,7 @@
 """The taps: bytes on their way to the client, and the reader that looks at a copy. Pure; no bytes make them raise.
 
-Readers are small, one per API (`Reader` below); the two taps are shared. After visible content has come, an event is parsed
-only if it contains one of the reader's `news`: words without which it cannot say anything new.
+Readers are small, one per API (`Reader` below); the two taps are shared. After visible content has come, events are parsed only
+if they contain one of the reader's `news`: words without which an event cannot say anything new.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from gateway.wire.frames import HOLD, LOOK, Framer
 from gateway.wire.lenient import loads
 
 Parse = Callable[[bytes], tuple[bytes, bytes]]
+News = tuple[bytes, ...]
+"""A word, and after it the whole spellings of a member in which it says nothing: `"usage"`, `"usage":null`."""
 
-ESCAPED = b"\\u00"
+ESCAPED: News = (b"\\u00",)
 """Letters may be written `\\u0065`: what contains such an escape is parsed, so that no spelling of a key is overlooked."""
 
 ERROR_TEXT = 300
@@ -27,7 +29,7 @@ ERROR_TEXT = 300
 class Reader:
     """What the events of one API mean. One per reply; writes `seen`."""
 
-    news: ClassVar[tuple[bytes, ...]] = ()
+    news: ClassVar[tuple[News, ...]] = ()
     terminator: ClassVar[bytes] = b""
 
     def __init__(self) -> None:
@@ -117,8 +119,8 @@ class StreamTap:
         return self._separator if torn else b""
 
     def _has_news(self, whole: bytes) -> bool:
-        for word in self._news:  # noqa: SIM110 (a generator costs as much as the search)
-            if word in whole:
+        for word, *dull in self._news:
+            if word in whole and not (dull and whole.count(word) == sum(map(whole.count, dull))):
                 return True
         return False
 
