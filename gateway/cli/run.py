@@ -16,6 +16,7 @@ from gateway import __version__, logs
 from gateway import config as configuration
 from gateway.config import Config
 from gateway.errors import ConfigError
+from gateway.events import ConfigReloaded
 from gateway.server.app import App
 from gateway.server.gateway import Gateway
 
@@ -39,8 +40,12 @@ def command(path: Path | None) -> None:
     except ConfigError as error:
         click.echo(str(error), err=True)
         sys.exit(1)
-    with logs.running(config.log.format, config.log.level):
-        sys.exit(run(config, load, found))
+    writer = logs.Logs(config.log.format, config.log.level)
+    try:
+        code = run(config, load, found, writer)
+    finally:
+        writer.stop()
+    sys.exit(code)
 
 
 SMALLEST = """    # warmgate.yaml
@@ -49,25 +54,30 @@ SMALLEST = """    # warmgate.yaml
 """
 
 
-def run(config: Config, load: Callable[[], Config], path: Path) -> int:
+def run(config: Config, load: Callable[[], Config], path: Path, writer: logs.Logs) -> int:
     """Serve until told to stop. Returns the exit code."""
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(serve(config, load, path))
-    return int(uvloop.run(serve(config, load, path)))
+        return asyncio.run(serve(config, load, path, writer))
+    return int(uvloop.run(serve(config, load, path, writer)))
 
 
-async def serve(config: Config, load: Callable[[], Config], path: Path) -> int:
+async def serve(config: Config, load: Callable[[], Config], path: Path, writer: logs.Logs) -> int:
     log.info("warmgate %s, configuration %s", __version__, path)
     gateway = Gateway(config)
     gateway.bus.subscribe(logs.RequestLog().on_event)
+
+    def on_event(event: object) -> None:
+        if isinstance(event, ConfigReloaded):
+            writer.set_level(gateway.now.config.log.level)
+
+    gateway.bus.subscribe(on_event)
     app = App(gateway, load)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    reloads: set[asyncio.Task[object]] = set()
-    loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(asyncio.create_task(app.reload())))
+    loop.add_signal_handler(signal.SIGHUP, lambda: app.supervisor.start("reload", app.reload_once))
     try:
         await app.start()
     except ConfigError as error:

@@ -30,7 +30,6 @@ COMMON: dict[str, tuple[type, ...]] = {
 }
 """Types that a field may have; null is always allowed, because servers read it as absent."""
 
-MESSAGES = frozenset({"openai.chat", "anthropic.messages", "ollama.chat"})
 WORDS = {str: "a string", bool: "true or false", dict: "an object", list: "a list", int: "a number", float: "a number"}
 
 

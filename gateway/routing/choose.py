@@ -55,7 +55,7 @@ def _order(
 
     def rank(pair: tuple[BackendView, Target]) -> tuple[bool, bool, int]:
         backend, target = pair
-        info = backend.models.get(target.model) if target.model else None
+        info = backend.models.get(backend.own_name(target.model or label) or "")
         return (_sick(backend), info is not None and info.resident is False, load(backend.name))
 
     ranked = sorted(found, key=rank)

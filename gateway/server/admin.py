@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from gateway import __version__
+from gateway.metrics import CONTENT_TYPE
 from gateway.server import guard
 from gateway.server.gateway import Gateway
 
@@ -68,8 +69,8 @@ async def readyz(request: web.Request) -> web.Response:
 
 async def metrics(request: web.Request) -> web.Response:
     """Rendered in a thread: thousands of series take longer than a streamed event may wait."""
-    body, content_type = await asyncio.to_thread(request.app[GATEWAY].metrics.render, request.headers.get("Accept", ""))
-    return web.Response(body=body, headers={"Content-Type": content_type})
+    body = await asyncio.to_thread(request.app[GATEWAY].metrics.render)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def status(request: web.Request) -> web.Response:

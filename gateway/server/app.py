@@ -75,6 +75,10 @@ class App:
             self.gateway.bus.publish(ConfigReloaded(True))
             return None
 
+    async def reload_once(self) -> None:
+        """As background work, for a signal."""
+        await self.reload()
+
     async def stop(self) -> None:
         """Stop accepting, let running requests finish within limits.drain, then end what is left."""
         gateway, limit = self.gateway, self.gateway.now.config.limits.drain
@@ -83,10 +87,9 @@ class App:
             site.accepting.close()
             site.server.pre_shutdown()  # idle connections close now, busy ones after their reply
         end = asyncio.get_running_loop().time() + limit
-        running = gateway.requests.in_flight()
-        if running:
-            log.info("waiting up to %g s for %d running request(s)", limit, len(running))
-        while gateway.requests.in_flight() and asyncio.get_running_loop().time() < end:
+        if gateway.running:
+            log.info("waiting up to %g s for %d running request(s)", limit, gateway.running)
+        while gateway.running and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(LOOK_AGAIN)
         for site in self.sites.values():
             with suppress(TimeoutError):

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
-from gateway.dialects.base import Dialect
+from gateway.dialects.base import Dialect, Tap
 from gateway.dispatch.deadline import Deadline, Expired
 from gateway.dispatch.flight import Flight
-from gateway.errors import Answerable, Busy, Refusal, SlowRequest, UpstreamSilent
+from gateway.errors import Answerable, Busy, Refusal, SlowRequest, UpstreamError, UpstreamSilent
 from gateway.server.guard import cors_headers
+from gateway.values import Outcome
 
 if TYPE_CHECKING:
     from gateway.config import Listener
@@ -37,6 +38,7 @@ class Exchange:
         self.request, self.flight, self.dialect, self.now, self.door = request, flight, dialect, now, door
         self.response: StreamResponse | None = None
         self.streaming = False
+        self.tap: Tap | None = None
         self.origin = request.headers.get("Origin")
         self.drop: frozenset[str] = frozenset()  # headers that carried the gateway's own key
         self.deadline = Deadline()
@@ -82,9 +84,7 @@ class Exchange:
 
     async def fail(self, error: Answerable) -> None:
         """Tell the client: an error reply if nothing has been sent, an error event in a stream, else a broken connection."""
-        refused = isinstance(error, Refusal)
-        timed_out = isinstance(error, UpstreamSilent)
-        self.flight.ends(error.status, "refused" if refused else "timeout" if timed_out else "upstream_error", error.code)
+        self.flight.ends(error.status, _outcome(error), error.code)
         words = (error.status, error.code, str(error), self.flight.id)
         if self.response is None:
             headers = {"Retry-After": str(error.retry_after)} if error.retry_after is not None else {}
@@ -94,7 +94,8 @@ class Exchange:
             if "Connection" in headers and self.response is not None:
                 self.response.force_close()
         elif self.streaming:
-            await self.write(self.dialect.error_event(*words))
+            torn = self.tap.abandon() if self.tap else b""
+            await self.write(torn + self.dialect.error_event(*words))
             await self.finish()
         else:
             self.abort()
@@ -117,20 +118,22 @@ class Exchange:
                 self.flight.ends(499, "cancelled", "client_stalled")
                 self.abort()
                 return
-            error = _as_answer(error)
-        elif not isinstance(error, Answerable):
+        told = _as_answer(error)
+        if told is not error and not isinstance(error, Expired):
             log.error("request %s failed", self.flight.id, exc_info=error)
-            error = Answerable("The gateway failed on this request; its log says why.")
         try:
             async with asyncio.timeout(LAST_WORDS):
-                await self.fail(error)
+                await self.fail(told)
         except (ConnectionError, TimeoutError):
             self.abort()
-        if error.code == "internal_error":
-            self.flight.ends(error.status, "internal_error", error.code)
 
 
-def _as_answer(error: Expired) -> Answerable:
+def _as_answer(error: Exception) -> Answerable:
+    """What the caller is told. Nothing of an unexpected error but that it happened."""
+    if isinstance(error, Answerable):
+        return error
+    if not isinstance(error, Expired):
+        return Answerable("The gateway failed on this request; its log says why.")
     seconds = f"{error.seconds:g} s"
     if error.waiting == "client":
         return SlowRequest(f"The request did not arrive within {seconds}; send it faster, or raise limits.client_stall.")
@@ -139,6 +142,14 @@ def _as_answer(error: Expired) -> Answerable:
             f"No place became free within {seconds}; try again later.", status=503, code="queue_timeout", retry_after=10
         )
     return UpstreamSilent(f"The model server sent nothing for {seconds}; see timeouts.first_byte and timeouts.idle.")
+
+
+def _outcome(error: Answerable) -> Outcome:
+    if isinstance(error, Refusal):
+        return "refused"
+    if isinstance(error, UpstreamError):
+        return "timeout" if isinstance(error, UpstreamSilent) else "upstream_error"
+    return "internal_error"
 
 
 def _bodiless(method: str, status: int) -> bool:

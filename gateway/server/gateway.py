@@ -42,7 +42,8 @@ class Generation:
 
 
 class Gateway:
-    """Owns the long-lived parts. One writer of `now` and `draining`: the process (start, reload, stop)."""
+    """Owns the long-lived parts. One writer of `now` and `draining`: the process (start, reload, stop); of
+    `running`: begin and close."""
 
     def __init__(self, config: Config, clock: Clock | None = None):
         self.clock = clock or SystemClock()
@@ -55,6 +56,7 @@ class Gateway:
         self.bus.subscribe(self.metrics.on_event)
         self.bus.subscribe(self.requests.on_event)
         self.draining = False
+        self.running = 0  # requests that have begun and not ended, wherever they wait
         self.now = self.take(config, addresses_of(config))
 
     def take(self, config: Config, addresses: Mapping[str, Address]) -> Generation:
@@ -69,6 +71,7 @@ class Gateway:
         agent = request.headers.get("User-Agent", "")[:MAX_AGENT]
         sent = request.headers.get("X-Request-Id", "")
         request_id = sent if 0 < len(sent) <= MAX_ID and sent.isascii() and sent.isprintable() else secrets.token_hex(8)
+        self.running += 1
         return Flight(request_id, Client(request.remote or "", agent), self.clock, request.path)
 
     def home(self, door: Listener) -> BackendState | None:
@@ -82,6 +85,7 @@ class Gateway:
         return door.identity if door.identity != "auto" else state.kind.name if state else "auto"
 
     def close(self, flight: Flight) -> None:
+        self.running -= 1
         self.bus.publish(RequestClosed(flight.record()))
 
     def destructive(self, method: str, path: str) -> bool:

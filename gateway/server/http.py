@@ -52,7 +52,7 @@ class HttpServer(web.Server):
     """handler_cancellation is off by default in aiohttp; without it a client that leaves never frees the model."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]):
-        super().__init__(handler, handler_cancellation=True)  # type: ignore[arg-type]
+        super().__init__(handler, handler_cancellation=True)
         self._settings: dict[str, Any] = {
             "access_log": None,
             "keepalive_timeout": KEEPALIVE,

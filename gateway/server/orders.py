@@ -19,7 +19,7 @@ from gateway.wire.splice import set_fields
 def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchange) -> Order:
     """The order for a call of the dialect table. Counting tokens is quick and never waits for a place."""
     config = exchange.now.config
-    path_query = exchange.request.rel_url.raw_path_qs
+    query = exchange.request.rel_url.raw_query_string
 
     def headers(target: Target, kind: Kind) -> CIMultiDict[str]:
         return to_upstream(
@@ -33,7 +33,7 @@ def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchang
 
     return Order(
         method="POST",
-        path_query=path_query,
+        path_query=f"{endpoint.path}?{query}" if query else endpoint.path,
         places=exchange.now.places(route),
         label=route.label,
         headers=headers,

@@ -7,19 +7,18 @@ import re
 from collections.abc import AsyncIterable
 from urllib.parse import unquote
 
-import aiohttp
 import orjson
 from multidict import CIMultiDict
 
 from gateway.backends.base import Kind
 from gateway.dispatch.plan import Order
-from gateway.errors import NotFound, UpstreamDied
+from gateway.errors import NotFound
 from gateway.routing.locate import locate
 from gateway.server.body import invite, read_body, read_head, rest_of
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
 from gateway.server.headers import to_client, to_upstream
-from gateway.server.replies import our_headers
+from gateway.server.replies import next_piece, our_headers
 from gateway.values import Target
 from gateway.wire.splice import head_field, set_fields
 
@@ -73,10 +72,7 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
         await exchange.start(reply.response.status, out)
         while True:
             deadline.move(reply.first_byte, "upstream")
-            try:
-                data = await reply.response.content.readany()
-            except (aiohttp.ClientError, OSError) as error:
-                raise UpstreamDied(f"{reply.target.backend} closed the connection before its answer was complete.") from error
+            data = await next_piece(reply)
             if not data:
                 break
             await exchange.write(data)

@@ -5,18 +5,15 @@ read call -> dialect -> choose backend -> open upstream -> relay bytes unchanged
 
 from __future__ import annotations
 
-import aiohttp
-
 from gateway.dialects.base import Endpoint, Tap
 from gateway.dispatch.dispatcher import Reply
-from gateway.errors import UpstreamDied
 from gateway.routing.choose import choose
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
 from gateway.server.headers import to_client
 from gateway.server.orders import answer_order, hides_usage
 from gateway.server.reading import read_call
-from gateway.server.replies import close_record, is_stream, our_headers
+from gateway.server.replies import close_record, is_stream, next_piece, our_headers
 
 AFTER_THE_END = 2.0  # seconds that a backend may take to end a reply whose last event has been seen
 
@@ -34,6 +31,7 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
     async with gateway.dispatcher.open(order, flight, exchange.deadline) as reply:
         streaming = is_stream(reply.response)
         tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=streaming and hides_usage(call, reply.kind))
+        exchange.tap = tap
         await carry(exchange, reply, tap, streaming)
         close_record(flight, call, reply, tap, streaming)
     await exchange.finish()
@@ -43,7 +41,7 @@ async def carry(exchange: Exchange, reply: Reply, tap: Tap, streaming: bool) -> 
     """The reply's bytes, as they come. A stream's headers go out at once; a document's with its first byte, so that a backend
     that dies before it costs an error reply and not a broken connection."""
     flight, deadline, response = exchange.flight, exchange.deadline, reply.response
-    headers = to_client(response.headers, decoded=True, streaming=streaming)
+    headers = to_client(response.headers, decoded="Content-Encoding" in response.headers, streaming=streaming)
     headers.update(our_headers(flight, reply))
     if streaming:
         await exchange.start(response.status, headers, streaming=True)
@@ -57,12 +55,8 @@ async def carry(exchange: Exchange, reply: Reply, tap: Tap, streaming: bool) -> 
                 await exchange.start(response.status, headers)
             if out:
                 await exchange.write(out)
-        patience = AFTER_THE_END if tap.seen.finished else reply.idle if tap.seen.first else reply.first_byte
-        deadline.move(patience, "upstream")
-        try:
-            data = await response.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamDied(f"{reply.target.backend} closed the connection before its answer was complete.") from error
+        deadline.move(reply.idle if tap.seen.first else reply.first_byte, "upstream")
+        data = await next_piece(reply, patience=AFTER_THE_END if streaming and tap.seen.finished else None)
         if not data:
             break
     if rest := tap.close():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import aiohttp
 from multidict import CIMultiDict
 
@@ -18,6 +20,22 @@ STREAMS = ("text/event-stream", "application/x-ndjson", "application/ndjson", "a
 
 def is_stream(response: aiohttp.ClientResponse) -> bool:
     return response.content_type in STREAMS
+
+
+async def next_piece(reply: Reply, patience: float | None = None) -> bytes:
+    """What the backend sends next, b"" at the end. Raises UpstreamDied.
+
+    patience: the reply is complete, and a backend that does not end it within so many seconds has ended it for us.
+    """
+    try:
+        async with asyncio.timeout(patience):
+            return await reply.response.content.readany()
+    except TimeoutError:
+        if patience is not None:
+            return b""
+        raise
+    except (aiohttp.ClientError, OSError) as error:
+        raise UpstreamDied(f"{reply.target.backend} closed the connection before its answer was complete.") from error
 
 
 def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:

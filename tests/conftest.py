@@ -1,0 +1,5 @@
+"""Shared set-up of all tests."""
+
+from __future__ import annotations
+
+pytest_plugins = ["tests.support.leftout"]
