@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from gateway.dialects import anthropic, llamacpp, ollama, openai_chat, openai_completions, openai_responses, plain
 from gateway.dialects.base import Dialect, Endpoint, Seen, Tap, Task
-from gateway.dialects.openai import usage_request
 
 __all__ = [
     "DIALECTS",
@@ -19,7 +18,6 @@ __all__ = [
     "Task",
     "find",
     "for_path",
-    "usage_request",
 ]
 
 PLAIN: Dialect = plain.DIALECT

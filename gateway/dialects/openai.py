@@ -68,15 +68,15 @@ class OpenAI:
         return events.COMMENT
 
 
-def usage_request(path: str, body: Mapping[str, Any]) -> bytes | None:
+def usage_request(body: Mapping[str, Any]) -> bytes | None:
     """The value for the top-level field `stream_options` that asks for token counts and keeps the other options.
 
-    None if nothing is to be asked: another API than chat and completions, no stream, asked already, or options that are no
-    object (the server will say so). Splice it in with `wire.splice.set_fields`, and hide the chunk that comes of it with
-    `tap(hide_usage=True)`. path: as in the table of paths.
+    None if nothing is to be asked: no stream, asked already, or options that are no object (the server will say so). For chat
+    and completions only; splice it in with `wire.splice.set_fields`, and hide the chunk that comes of it with
+    `tap(hide_usage=True)`.
     """
     options = body.get("stream_options")
-    if not path.endswith("/completions") or body.get("stream") is not True or not isinstance(options, dict | None):
+    if body.get("stream") is not True or not isinstance(options, dict | None):
         return None
     if options and options.get("include_usage") is True:
         return None
