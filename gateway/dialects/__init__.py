@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from gateway.dialects import anthropic, llamacpp, ollama, openai_chat, openai_completions, openai_responses, plain
+from gateway.dialects import anthropic, llamacpp, ollama, openai, openai_chat, openai_completions, openai_responses, plain
 from gateway.dialects.base import Dialect, Endpoint, Seen, Tap, Task
 
 __all__ = [
@@ -18,9 +19,13 @@ __all__ = [
     "Task",
     "find",
     "for_path",
+    "usage_request",
 ]
 
 PLAIN: Dialect = plain.DIALECT
+
+COUNT_ON_REQUEST: tuple[Dialect, ...] = (openai_chat.DIALECT, openai_completions.DIALECT)
+"""Whose streams tell token counts only if asked."""
 
 _ROWS: tuple[tuple[Dialect, Task, tuple[str, ...]], ...] = (
     (openai_chat.DIALECT, "answer", ("/v1/chat/completions", "/chat/completions", "/api/v0/chat/completions")),
@@ -73,3 +78,13 @@ def for_path(path: str, headers: Mapping[str, str] | None = None) -> Dialect:
     if headers and "anthropic-version" in headers and path.startswith("/v1/"):
         return anthropic.DIALECT
     return next((dialect for prefix, dialect in _SHAPES if path.startswith(prefix)), PLAIN)
+
+
+def usage_request(path: str, body: Mapping[str, Any]) -> bytes | None:
+    """What to splice in as `stream_options` so that a stream tells its token counts; None where nothing can or need be asked.
+
+    Two APIs count only on request; see `gateway.dialects.openai.usage_request`.
+    """
+    endpoint = find("POST", path)
+    asks = endpoint is not None and endpoint.task == "answer" and endpoint.dialect in COUNT_ON_REQUEST
+    return openai.usage_request(body) if asks else None
