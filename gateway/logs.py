@@ -197,6 +197,7 @@ class Logs:
         self._writer = Writer(lines, self._handler, sink)
         self._writer.start()
         root = logging.getLogger()
+        self._root_level = root.level
         root.setLevel(logging.WARNING)
         root.addHandler(self._handler)
         self.set_level(level)
@@ -211,7 +212,9 @@ class Logs:
 
     def stop(self) -> None:
         """Write what is queued, for at most STOP_SECONDS: a pipe that nobody reads must not keep the process."""
-        logging.getLogger().removeHandler(self._handler)
+        root = logging.getLogger()
+        root.removeHandler(self._handler)
+        root.setLevel(self._root_level)
         last = threading.Thread(target=self._writer.stop, daemon=True)
         last.start()
         last.join(STOP_SECONDS)

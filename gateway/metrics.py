@@ -44,14 +44,15 @@ REPORTS: dict[CacheReport, str] = {"usage": "reported", "timings": "reported", "
 
 
 def cache_class(usage: Usage) -> str:
-    """hit: 90 % of the prompt or more, or all but NEWEST_MESSAGE tokens, were reused; miss: reported 0; unknown: not reported."""
+    """hit: 90 % of the prompt or all but NEWEST_MESSAGE tokens were reused; miss: reported 0; unknown: not reported."""
     if usage.cached is None:
         return "unknown"
     if usage.cached <= 0:
         return "miss"
     if usage.prompt is None:
         return "partial"
-    return "hit" if usage.cached >= 0.9 * usage.prompt or usage.prompt - usage.cached <= NEWEST_MESSAGE else "partial"
+    missed = usage.prompt - usage.cached
+    return "hit" if 10 * missed <= usage.prompt or missed <= NEWEST_MESSAGE else "partial"
 
 
 def bounded(tokens: int) -> int:
@@ -60,11 +61,11 @@ def bounded(tokens: int) -> int:
 
 
 class Names:
-    """Values of one label: the first `limit` that come, made printable, then `other`."""
+    """Values of one label: the reserved ones and the first `limit` others that come, made printable, then `other`."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._known: dict[str, str] = {}
+    def __init__(self, limit: int, *reserved: str) -> None:
+        self._known = {name: name for name in reserved}
+        self._limit = limit + len(reserved)
 
     def __call__(self, value: str) -> str:
         name = self._known.get(value)
@@ -125,7 +126,7 @@ class Metrics:
         self._clock = clock or SystemClock()
         self._registry = CollectorRegistry()
         self._max_models = max_pairs
-        self._backends = Names(max_pairs)
+        self._backends = Names(max_pairs, NONE)
         self._pairs = Pairs(max_pairs, self._backends)
         self._dialects, self._kinds, self._decisions, self._stages = Names(16), Names(8), Names(32), Names(16)
         self._define_request_metrics()
