@@ -13,10 +13,10 @@ CREATED_AT = "2026-01-01T00:00:00.000000000Z"
 
 def figures(reply: Reply) -> dict[str, int]:
     """Durations are nanoseconds. A zero is left out, except the cached count: its absence means *not reported*."""
-    evaluated, generated = (int(n * NOMINAL_MS * 1e6) for n in (reply.evaluated, reply.completion))
+    load, evaluated, generated = (int(ms * 1e6) for ms in (reply.load_ms, reply.prompt_ms, reply.completion * NOMINAL_MS))
     counts = {
-        "total_duration": evaluated + generated + 1_000_000,
-        "load_duration": 1_000_000,
+        "total_duration": load + evaluated + generated,
+        "load_duration": load,
         "prompt_eval_count": reply.prompt,
         "prompt_eval_duration": evaluated,
         "eval_count": reply.completion,

@@ -35,7 +35,8 @@ class Reply:
     usage: a stream carries its counts (OpenAI dialects: a chunk with `choices: []`); timings: llama.cpp's `timings` are sent;
     reasoning_key: field of an OpenAI delta that carries reasoning; whole_tool_calls: a call is sent whole once it is parsed
     (OpenAI: one delta, instead of its name first and its arguments after; Ollama: a line of its own, instead of in the last
-    line); finish: overrides the reason for the end ("stop", "length", "tool_calls").
+    line); finish: overrides the reason for the end ("stop", "length", "tool_calls"); load_ms, prefill_ms:
+    time the server says that it spent on loading the model and on the prompt (None: NOMINAL_MS for each evaluated token).
     """
 
     text: str = "Hello there, my friend."
@@ -50,6 +51,8 @@ class Reply:
     reasoning_key: str = "reasoning_content"
     whole_tool_calls: bool = False
     finish: str = ""
+    load_ms: float = 1.0
+    prefill_ms: float | None = None
 
     @property
     def finish_reason(self) -> str:
@@ -59,6 +62,10 @@ class Reply:
     def evaluated(self) -> int:
         """Prompt tokens that had to be computed."""
         return self.prompt - (self.cached or 0)
+
+    @property
+    def prompt_ms(self) -> float:
+        return self.evaluated * NOMINAL_MS if self.prefill_ms is None else self.prefill_ms
 
 
 def pieces(text: str) -> list[str]:
@@ -77,9 +84,9 @@ def timings(reply: Reply) -> dict[str, Any]:
     return {
         "cache_n": reply.cached or 0,
         "prompt_n": reply.evaluated,
-        "prompt_ms": reply.evaluated * NOMINAL_MS,
-        "prompt_per_token_ms": NOMINAL_MS,
-        "prompt_per_second": 1000 / NOMINAL_MS,
+        "prompt_ms": reply.prompt_ms,
+        "prompt_per_token_ms": reply.prompt_ms / max(reply.evaluated, 1),
+        "prompt_per_second": 1000 * reply.evaluated / reply.prompt_ms if reply.prompt_ms else 0.0,
         "predicted_n": reply.completion,
         "predicted_ms": reply.completion * NOMINAL_MS,
         "predicted_per_token_ms": NOMINAL_MS,
