@@ -50,12 +50,20 @@ async def read_head(request: BaseRequest, size: int, grace: float, deadline: Dea
     return head
 
 
-async def rest_of(request: BaseRequest, head: bytes) -> AsyncIterator[bytes]:
-    """The body as a stream, beginning with what has been read of it."""
+async def rest_of(request: BaseRequest, head: bytes, grace: float, patience: float, deadline: Deadline) -> AsyncIterator[bytes]:
+    """The body as a stream, beginning with what has been read of it.
+
+    grace: seconds in which the client must send more; patience: seconds in which the backend must take it, or answer.
+    """
     if head:
+        deadline.move(patience, "upstream")
         yield head
+    deadline.move(grace, "client")
     async for piece in _pieces(request):
+        deadline.move(patience, "upstream")
         yield piece
+        deadline.move(grace, "client")
+    deadline.move(patience, "upstream")
 
 
 async def invite(request: BaseRequest) -> None:

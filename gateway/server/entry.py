@@ -28,7 +28,7 @@ def entry(gateway: Gateway, address: tuple[str, int]) -> Handler:
     """The handler of the listener at this configured address."""
 
     async def handle(request: BaseRequest) -> StreamResponse:
-        dialect = dialects.for_request(request.path, request.headers)
+        dialect = dialects.for_path(request.path, request.headers)
         now = gateway.now
         exchange = Exchange(request, gateway.begin(request), dialect, now, now.doors.get(address) or LEAVING)
         try:

@@ -49,6 +49,8 @@ class Exchange:
         response.headers.extend(cors_headers(self.origin))
         response.headers["X-Request-Id"] = self.flight.id
         response.headers.setdefault("Server", "warmgate")
+        if response.headers.get("Connection") == "close":
+            response.force_close()
         if "Content-Length" not in response.headers and not _bodiless(self.request.method, status):
             if self.request.version >= (1, 1):
                 response.enable_chunked_encoding()
@@ -91,8 +93,6 @@ class Exchange:
             if not self.request.content.is_eof():
                 headers["Connection"] = "close"  # what is left of the body would be read as the next request
             await self.reply(error.status, self.dialect.error(*words), headers)
-            if "Connection" in headers and self.response is not None:
-                self.response.force_close()
         elif self.streaming:
             torn = self.tap.abandon() if self.tap else b""
             await self.write(torn + self.dialect.error_event(*words))
@@ -113,11 +113,10 @@ class Exchange:
         if isinstance(error, ConnectionError):
             self.flight.ends(499, "cancelled", "client_left")
             return
-        if isinstance(error, Expired):
-            if error.waiting == "client" and self.response is not None:
-                self.flight.ends(499, "cancelled", "client_stalled")
-                self.abort()
-                return
+        if isinstance(error, Expired) and error.waiting == "client" and self.response is not None:
+            self.flight.ends(499, "cancelled", "client_stalled")
+            self.abort()
+            return
         told = _as_answer(error)
         if told is not error and not isinstance(error, Expired):
             log.error("request %s failed", self.flight.id, exc_info=error)

@@ -6,7 +6,7 @@ import orjson
 from multidict import CIMultiDict
 
 from gateway.backends.base import Kind
-from gateway.dialects import usage_request
+from gateway.dialects.openai import usage_request
 from gateway.dialects.base import Endpoint
 from gateway.dispatch.plan import Order
 from gateway.errors import BadRequest
@@ -14,6 +14,9 @@ from gateway.server.exchange import Exchange
 from gateway.server.headers import to_upstream
 from gateway.values import Call, Route, Target
 from gateway.wire.splice import set_fields
+
+ASK_FOR_USAGE = frozenset({"openai_chat", "openai_completions"})
+"""Dialects whose streams count tokens only on request."""
 
 
 def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchange) -> Order:
@@ -71,4 +74,4 @@ def _usage_options(call: Call, kind: Kind) -> bytes | None:
     """`stream_options` that ask for token counts, where the client did not and the server reports nothing otherwise."""
     if call.body is None or not call.stream or kind.usage_unasked:
         return None
-    return usage_request(call.path, call.body)
+    return usage_request(call.body) if call.dialect in ASK_FOR_USAGE else None

@@ -24,6 +24,7 @@ from gateway.wire.splice import head_field, set_fields
 
 HEAD = 64 << 10  # bytes of a large body in which a model's name is looked for
 SMALL = 1 << 20  # a JSON body up to this length is read whole, so that an alias in it can be replaced
+UPLOAD_PATIENCE = 900.0  # seconds in which a backend must take the next piece of an upload, or answer it
 MODEL_KEYS = ("model", "name")
 MODEL_PART = re.compile(rb'name="model"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,256})\r\n')
 MODEL_PATH = re.compile(r"^(?:/api)?/v\d/models/([^?]+)")
@@ -92,7 +93,7 @@ async def _body(exchange: Exchange) -> tuple[Body, bytes]:
         whole = await read_body(request, SMALL, limits.client_stall, exchange.deadline)
         return whole, whole
     head = await read_head(request, HEAD, limits.client_stall, exchange.deadline)
-    return rest_of(request, head), head
+    return rest_of(request, head, limits.client_stall, UPLOAD_PATIENCE, exchange.deadline), head
 
 
 def _model(path: str, content_type: str, head: bytes) -> str | None:
