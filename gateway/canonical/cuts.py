@@ -49,16 +49,19 @@ class Item:
 def settle(cuts: Iterable[Cut]) -> list[Cut]:
     """The cuts that stand, in the order of the text: where two overlap, the earlier rule's; whole blocks swallow what is in them.
 
-    `cuts` come in the order of the rules.
+    A swallowed clock or counter is still told on its own, so that the block does not change with it. `cuts` come in the order
+    of the rules.
     """
     kept: list[Cut] = []
     for cut in cuts:
         clash = [other for other in kept if other.start < cut.end and cut.start < other.end]
-        if all(_within(other, cut) for other in clash):
-            if clash and cut.tells:
-                cut = replace(cut, tells=_without(cut, clash))
-            kept = [other if other not in clash else replace(other, leaves="") for other in kept]
-            kept.append(cut)
+        if not all(_within(other, cut) for other in clash):
+            continue
+        stale = [other for other in clash if other.stale and other.tells and cut.tells]
+        if stale:
+            cut = replace(cut, tells=_without(cut, stale))
+        kept = [other for other in kept if other not in clash or other in stale]
+        kept.append(cut)
     return sorted(kept, key=lambda cut: (cut.start, -cut.end))
 
 

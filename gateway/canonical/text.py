@@ -15,13 +15,19 @@ PROSE, CODE, JSON = 0, 1, 2
 
 _FENCE = re2.compile(r"^\s{0,8}(?:[-*+]\s+|\d+[.)]\s+)?(```+|~~~+)")
 _HEADING = re2.compile(r"^\s{0,3}(#{1,6})\s+\S")
-_SHOWS_OTHERS = re2.compile(
-    r"(?i)\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|formatted|such as|like this|as follows when|"
-    r"few-shot|scenarios?|test cases?|quot(?:e|ed|es|ation)|transcripts?|logs?|logfile|change ?log|release notes|history|"
-    r"polic(?:y|ies)|deadlines?|milestones?|respond|reply|replies|answers?|outputs?|returns?|say|write|print|use this|"
-    r"beispiele?|vorlage|muster|protokoll|exemples?|modèle|journal|ejemplos?|plantilla|registro)\b"
-    r"|例如|比如|示例|例子|例如下|格式|日志|模板|例[:：]|例えば|たとえば|サンプル|ログ|テンプレート|以下の例"
+_SHOWN = (
+    r"\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|few-shot|scenarios?|test cases?|transcripts?|logs?|"
+    r"logfile|change ?log|release notes|history|quotes?|quoted|quotations?|beispiele?|vorlage|muster|protokoll|exemples?|modèle|"
+    r"journal|ejemplos?|plantilla|registro)\b|例如|比如|示例|例子|格式|日志|模板|例えば|たとえば|サンプル|ログ|テンプレート|以下の例|入力例|出力例"
 )
+_ASKS = (
+    r"\b(?:formatted|such as|like this|deadlines?|milestones?|respond|reply|replies|answers?|outputs?|returns?|say|write|print|"
+    r"use this|polic(?:y|ies)|schedule|events?|meetings?|assume|pretend|suppose|if|when)\b"
+)
+_HEADS_SHOWN = re2.compile(rf"(?i){_SHOWN}")
+_INTRODUCES_SHOWN = re2.compile(rf"(?i){_SHOWN}|{_ASKS}")
+_FOR_EXAMPLE = re2.compile(r"(?i)^\W*(?:for )?(?:examples?|e\.g\.?|for instance|beispiel|z\.\s?b\.|exemple|ejemplo)\b|^\W*(?:例如|比如|示例|例)[:：]")
+_ITEM = re2.compile(r"^(?:\s+|\s*(?:[-*+•–]|\d{1,3}[.)])\s)")
 _METADATA = re2.compile(r"(?i)^\W*(?:version|author|title|revision|license|copyright|status|effective|subject|from|to|cc|name)\W*[:=]")
 _BREAK = re2.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
 _QUOTE = re2.compile(r"^\s*>")
@@ -63,10 +69,12 @@ class Document:
     def shown(self, number: int) -> bool:
         """Whether the line is something that the text *shows* (an example, a format, a log), not something that it says.
 
-        So it is when a line that introduces it says so: the lines above in its paragraph, a line with a colon before that, and
-        the headings over it.
+        So it is when a line that introduces it says so: one with a colon over its paragraph or list, or a heading over it.
         """
-        return any(_SHOWS_OTHERS.search(self.lines[above]) for above in self._introductions(number))
+        introductions = self._introductions(number)
+        return any(_INTRODUCES_SHOWN.search(line) for line in introductions) or any(
+            _HEADS_SHOWN.search(line) for line in self._headings(number)
+        )
 
     def metadata(self, number: int) -> bool:
         """Whether a neighbour of the line is a field of a document's head (version, author...): then a bare date is its date."""
@@ -80,25 +88,35 @@ class Document:
         for match in _BREAK.finditer(line):
             yield match.end()
 
-    def _introductions(self, number: int) -> Iterator[int]:
+    def _introductions(self, number: int) -> Iterator[str]:
+        """Lines that say what the line is: those with a colon at their end above it, as far as its paragraph or list goes."""
         at = number - 1
         if self.kind(number) == JSON:
             while at >= 0 and self.kind(at) == JSON:
                 at -= 1
             at -= 1  # the fence itself
+        below = self.lines[number]
         while at >= 0 and not self.blank(at) and not self.heading(at):
-            yield at
-            at -= 1
+            line = self.lines[at]
+            if _ITEM.match(line) and not _ITEM.match(below) and self.kind(number) == PROSE:
+                return  # a list ends above this line
+            if line.rstrip().endswith((":", "：")) or _FOR_EXAMPLE.match(line):
+                yield line
+            at, below = at - 1, line
         while at >= 0 and self.blank(at):
             at -= 1
         if at >= 0 and self.lines[at].rstrip().endswith((":", "：")):
-            yield at
+            yield self.lines[at]
+
+    def _headings(self, number: int) -> Iterator[str]:
+        """The headings over a line, innermost first."""
         level = 7
-        while at >= 0 and level > 1:
+        for at in range(number - 1, -1, -1):
             if 0 < (found := self.heading(at)) < level:
                 level = found
-                yield at
-            at -= 1
+                yield self.lines[at]
+            if level == 1:
+                return
 
     def _find_fences(self) -> list[int]:
         kinds, number = [PROSE] * len(self.lines), 0

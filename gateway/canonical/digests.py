@@ -1,0 +1,109 @@
+"""Who a conversation is: digests over what its messages say, not over how a client spells them. Pure.
+
+Left out, because clients change it between turns: the spelling of a content as string or parts, cache markers, reasoning,
+ids of tool calls, and the spelling of a tool call's arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+import re2
+
+from gateway.dialects.prompt import Message
+from gateway.values import Client
+
+SIZE = 16
+_THINKING = re2.compile(r"(?s)^\s*<think(?:ing)?>.*?</think(?:ing)?>")
+_NOT_SAID = frozenset({"thinking", "redacted_thinking", "reasoning", "summary_text"})
+
+
+def digest(secret: bytes, *parts: bytes) -> bytes:
+    """A keyed digest of `parts`, unambiguous about where each ends."""
+    state = hashlib.blake2b(key=secret[:64], digest_size=SIZE)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.digest()
+
+
+def client(who: Client) -> bytes:
+    """A client's identity: key, address and user agent."""
+    return b"\x00".join(encode(part) for part in (who.key, who.address, who.agent))
+
+
+def chain(secret: bytes, root: bytes, messages: Iterable[Message]) -> Iterator[bytes]:
+    """For each message, the digest of the conversation from its root up to and including that message."""
+    state = hashlib.blake2b(root, key=secret[:64], digest_size=SIZE)
+    for message in messages:
+        state.update(said(secret, message))
+        yield state.copy().digest()
+
+
+def said(secret: bytes, message: Message) -> bytes:
+    """The digest of one message. An assistant's message equals `reply` of the same text and calls."""
+    data = message.data
+    if message.role == "assistant" or data.get("type") == "function_call":
+        return reply(secret, "\x00".join(text.text for text in message.texts), list(_calls(data)))
+    parts = [message.role.encode(), *(encode(text.text) for text in message.texts), b"|", *_others(data)]
+    return digest(secret, *parts)
+
+
+def reply(secret: bytes, text: str, calls: Iterable[tuple[str, Any]] = ()) -> bytes:
+    """The digest of a model's answer: its visible text and its tool calls as (name, arguments as JSON text or as a value).
+
+    Text around tool calls is ignored: clients often drop it.
+    """
+    called = [part for name, arguments in calls for part in (encode(name), _plain(arguments))]
+    spoken = [] if called else [encode(_THINKING.sub("", text).strip())]
+    return digest(secret, b"assistant", *spoken, b"|", *called)
+
+
+def encode(text: str) -> bytes:
+    """UTF-8, lone surrogates included."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _calls(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    if data.get("type") == "function_call":
+        yield str(data.get("name")), data.get("arguments")
+    for call in data.get("tool_calls") or ():
+        inner = call.get("function") if isinstance(call, dict) else None
+        if isinstance(inner, dict):
+            yield str(inner.get("name")), inner.get("arguments")
+    content = data.get("content")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") == "tool_use":
+            yield str(part.get("name")), part.get("input")
+
+
+def _others(data: dict[str, Any]) -> Iterator[bytes]:
+    """What a message carries besides texts: results, images, parts of unknown types."""
+    content = data.get("content")
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in ("text", "input_text", "output_text") and kind not in _NOT_SAID:
+            yield _dump({key: value for key, value in part.items() if key != "cache_control"} if isinstance(part, dict) else part)
+    for key in ("images", "output", "name", "tool_name"):
+        if data.get(key):
+            yield _dump(data[key])
+
+
+def _plain(arguments: Any) -> bytes:
+    """Arguments of a call in one spelling."""
+    if isinstance(arguments, str):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return encode(arguments)
+    return _dump(arguments)
+
+
+def _dump(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return encode(repr(value))

@@ -1,0 +1,94 @@
+"""Rule `place`, whole blocks: `<env>` and its kin, git status and recent commits. Pure.
+
+A block goes as a whole only if all of it describes: one sentence that tells the model what to do, and it stays (its labelled lines
+are then moved one by one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import re2
+
+from gateway.canonical.cuts import SEAM, Cut
+from gateway.canonical.place import NAME
+from gateway.canonical.text import Document
+
+TAGS = "env|environment|environment_context|environment_details|environment_info|env_info|system_info|system_information|workspace_info|\
+git_status|gitstatus|git-status|git_context|git_info|runtime_info|host_info|user_environment|current_environment|working_environment|\
+session_context|git|workspace|project_layout|file_tree|directory_tree|directory_structure"
+
+_OPEN = re2.compile(rf"(?i)^\s*<({TAGS})>\s*$")
+_GIT_LABEL = re2.compile(
+    r"(?i)^\s*(?:[-*]\s+|#{1,6}\s+)?(?:\*\*)?(git ?_?status|gitstatus|current branch|branch|main branch[^:\n]*|default branch|status|recent commits?|"
+    r"git user|last commits?|latest commits?|recent git commits|commit history|untracked files|untracked|staged|unstaged|modified|"
+    r"modified files|changed files|changes not staged[^:\n]*|changes to be committed|working tree|upstream|remote|uncommitted changes|"
+    r"git branch|git log|stash(?:es)?)(?:\*\*)?\s*(?:\([^()\n]*\))?\s*[:：]"
+)
+_GIT_HEADING = re2.compile(r"(?i)^\s*#{1,6}\s+(?:git status|recent commits|git|repository status|git state)\s*$")
+_GIT_FACT = re2.compile(
+    r"^\s*(?:[-*]\s+)?(?:(?:[ MADRCUT?!]{2}|[MADRCUT]|\?\?)\s+[^\s]+(?:\s+->\s+\S+)?\s*$|`?[0-9a-f]{7,40}`?\s+\S)"
+    r"|^\s*(?:On branch \S+|nothing to commit.*|Your branch is .*|\(?clean\)?|\(?no (?:uncommitted )?changes\)?|working tree clean)\s*$"
+    r"|^\s+(?:modified|new file|deleted|renamed|typechange):\s+\S|^\s*\(use \"git .*\)\s*$|^\s*\(none\)\s*$"
+)
+_ASKS = re2.compile(r"(?i)\b(?:must|never|always|should|do not|don't|please|you (?:can|may|will|are)|prefer|avoid|make sure|remember)\b")
+
+HINTS = (
+    rf"(?i)^\s*</?(?:{TAGS})>\s*$",
+    r"(?i)git ?_?status|recent (?:git )?commits?|latest commits?|last commits?|(?:^\s*(?:[-*]\s+|#{1,6}\s+)?(?:\*\*)?(?:current |git )?branch\s*(?:\*\*)?[:：])|^On branch",
+)
+
+
+def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
+    """Whole blocks that describe where the agent runs. `lines`: those that the hints hit."""
+    done = -1
+    for number in lines:
+        if number <= done or not document.prose(number) or document.shown(number):
+            continue
+        last = _tagged(document, number) or _git(document, number)
+        if last:
+            done = last
+            yield _cut(document, number, last)
+
+
+def _tagged(document: Document, number: int) -> int:
+    """The last line of a tagged block that begins here, 0 if there is none or it does more than describe."""
+    opening = _OPEN.match(document.lines[number])
+    if not opening:
+        return 0
+    closing = f"</{opening[1]}>"
+    for last in range(number + 1, len(document.lines)):
+        line = document.lines[last].strip()
+        if line == closing:
+            return last
+        if not document.prose(last) or _ASKS.search(line):
+            return 0
+    return 0
+
+
+def _git(document: Document, number: int) -> int:
+    """The last line of a block of git's own words that begins here, 0 if there is none."""
+    if not (_GIT_LABEL.match(document.lines[number]) or _GIT_HEADING.match(document.lines[number]) or _fact(document, number)):
+        return 0
+    last, facts = number, 0
+    for at in range(number, len(document.lines)):
+        if document.blank(at):
+            continue
+        fact = _fact(document, at)
+        if not fact and not (at == number or _GIT_LABEL.match(document.lines[at])):
+            break
+        if at > number and _ASKS.search(document.lines[at]) and not fact:
+            break
+        facts += fact
+        last = at
+    return last if facts else 0
+
+
+def _fact(document: Document, number: int) -> bool:
+    return document.prose(number) and bool(_GIT_FACT.match(document.lines[number]))
+
+
+def _cut(document: Document, first: int, last: int) -> Cut:
+    start, end = document.starts[first], document.starts[last] + len(document.lines[last])
+    tag = _OPEN.match(document.lines[first])
+    return Cut(start, end, NAME, tag[1] if tag else "git status", document.text[start:end], "", SEAM)

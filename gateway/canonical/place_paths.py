@@ -1,0 +1,51 @@
+"""Rule `place`, the same path elsewhere: as the head of a longer path, or slugged (`-home-mira-lab`). Pure.
+
+A moved path that stayed in other places would break the prefix there, so it leaves the placeholder of its label in each of
+them. It is told once, by its label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import re2
+
+from gateway.canonical.cuts import PLACEHOLDER, Cut
+from gateway.canonical.place import NAME
+from gateway.canonical.text import CODE, Document
+
+_LONG_ENOUGH = re2.compile(r"^(?:file://)?(?:~|/|[A-Za-z]:[\\/]+|\\\\)[^/\\]+[/\\]+[^/\\]+")
+_NO_SLUG = re2.compile(r"[^\pL\pN]+")
+
+
+def cuts(document: Document, settled: Sequence[Cut]) -> Iterator[Cut]:
+    """Where paths that `settled` cuts took out stand in the text again."""
+    paths: dict[str, str] = {}
+    for cut in settled:
+        if cut.rule == NAME and cut.leaves != PLACEHOLDER and cut.value and _LONG_ENOUGH.match(cut.value):
+            paths.setdefault(cut.value.rstrip("/\\"), cut.leaves)
+    for path in sorted(paths, key=lambda path: (-len(path), path)):
+        for spelling in _spellings(path):
+            for match in re2.finditer(_pattern(spelling), document.text):
+                start, end = match.span(1)
+                if not _in_code(document, start):
+                    yield Cut(start, end, NAME, "", "", "", paths[path])
+
+
+def _spellings(path: str) -> Sequence[str]:
+    plain = path.removeprefix("file://")
+    slug = _NO_SLUG.sub("-", plain)
+    return [plain, slug] if slug.count("-") > 1 else [plain]
+
+
+def _pattern(spelling: str) -> str:
+    """The spelling where it is a whole path or the head of one, and no part of another word."""
+    return rf"(?:^|[^\pL\pN_./\\~-]|file://)({re2.escape(spelling)})(?:[/\\]|[^\pL\pN_.-]|[.](?:\s|$)|$|-)"
+
+
+def _in_code(document: Document, offset: int) -> bool:
+    low, high = 0, len(document.starts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if document.starts[middle] <= offset else (low, middle)
+    return document.kind(low) == CODE

@@ -1,0 +1,71 @@
+"""Routes: the requests among which evidence is gathered. Pure.
+
+A route is one API, one model, one client and one kind of system text. Two system texts are of one kind when their skeletons (the
+text with what rules take out, and digits, masked) have most lines in common, so that a changed word or an added paragraph does
+not make a stranger of them. The id of a route comes from the first skeleton seen.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import re2
+
+from gateway.canonical.digests import digest, encode
+from gateway.canonical.ledger import Memory, Row
+
+ALIKE = 0.6
+"""Share of common lines from which on two skeletons are of one kind."""
+
+SKETCH = 96
+"""Lines of a skeleton that are compared: those with the smallest checksums, an unbiased sample of a long text."""
+
+MAX_ROUTES = 16
+"""Kinds of system text remembered for one client and model."""
+
+_DIGITS = re2.compile(r"\pN+")
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """key: digest of the whole skeleton; sketch: checksums of a sample of its lines, ascending."""
+
+    key: bytes
+    sketch: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """known: whether a request of this route was seen before."""
+
+    id: bytes
+    known: bool
+
+
+def skeleton(texts: Sequence[str]) -> Skeleton:
+    """The skeleton of system texts from which what rules take out is gone already."""
+    masked = _DIGITS.sub("0", "\n".join(texts))
+    lines = {zlib.crc32(encode(line.strip())) for line in masked.split("\n") if line.strip()}
+    return Skeleton(digest(b"", encode(masked)), tuple(sorted(lines)[:SKETCH]))
+
+
+def resolve(scope: bytes, shape: Skeleton, memory: Memory) -> tuple[Route, list[Row]]:
+    """The route of a request, and what to remember. scope: digest of API, model and client."""
+    exact = digest(b"", scope, shape.key)
+    if (found := memory.get("route", exact)) is not None:
+        return Route(bytes.fromhex(found), True), []
+    known = memory.get("routes", scope) or []
+    best = max(known, key=lambda one: _likeness(one[1], shape.sketch), default=None)
+    if best is not None and _likeness(best[1], shape.sketch) >= ALIKE:
+        return Route(bytes.fromhex(best[0]), True), [Row("route", exact, best[0])]
+    rows = [Row("route", exact, exact.hex()), Row("routes", scope, [*known[1 - MAX_ROUTES :], [exact.hex(), list(shape.sketch)]])]
+    return Route(exact, False), rows
+
+
+def _likeness(one: Sequence[int], other: Sequence[int]) -> float:
+    """Estimated share of lines that two texts have in common (Jaccard index from the smallest checksums of both)."""
+    ours, theirs = set(one), set(other)
+    union = sorted(ours | theirs)[:SKETCH]
+    return sum(line in ours and line in theirs for line in union) / len(union) if union else 1.0
