@@ -288,9 +288,9 @@ async def test_a_reload_waits_for_the_request_that_runs() -> None:
     async with FakeOllama(seconds_per_token=0.0002) as ollama:
         running = asyncio.create_task(ask(ollama, chat()))
         await asyncio.sleep(0.03)
-        await ask(ollama, chat(options={"num_ctx": 8192}))
-        assert running.done()
+        await ask(ollama, {"model": "tiny", "options": {"num_ctx": 8192}}, "/api/generate")
         assert [served.outcome for served in ollama.served] == ["done", "done"]
+        await running
 
 
 async def test_a_full_load_queue_answers_503() -> None:
