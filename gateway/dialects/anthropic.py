@@ -31,7 +31,7 @@ HEARTBEAT = sse({"type": "ping"}, event="ping")
 
 
 class MessagesReader(Reader):
-    news = ((b"message_",), (b"error",))
+    news = (b"message_", b"error")
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ GENERATE_HEARTBEAT = line({**_NOTHING, "response": "", "done": False})
 
 
 class OllamaReader(Reader):
-    news = ((b"true",), (b"error",))  # `true` finds "done" in every spelling
+    news = (b"true", b"error")  # `true` finds "done" in every spelling
 
     def chunk(self, name: str, doc: Json) -> bool:
         self.document(doc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,14 +18,8 @@ from gateway.wire.lenient import dumps
 class ChoicesReader(Reader):
     """Reads what chat and completions share: `choices`, `finish_reason`, token counts and `[DONE]`."""
 
-    news = (
-        (b'"finish_reason"', b'"finish_reason":null', b'"finish_reason": null'),
-        (b'"usage"', b'"usage":null', b'"usage": null'),
-        (b'"timings"',),
-        (b'"stats"',),
-        (b"error",),
-        (b"[DONE]",),
-    )
+    news = (b"error", b"[DONE]")
+    members = re.compile(rb'"(?:finish_reason|usage|timings|stats)"(?!\s*+:\s*+null)')
     terminator = b"[DONE]"
 
     def chunk(self, name: str, doc: Json) -> bool:

@@ -32,7 +32,7 @@ ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"
 
 
 class ResponsesReader(Reader):
-    news = ((b"response.completed",), (b"response.incomplete",), (b"response.failed",), (b"error",))
+    news = (b"response.completed", b"response.incomplete", b"response.failed", b"error")
 
     def chunk(self, name: str, doc: Json) -> bool:
         kind = doc.get("type")

@@ -12,7 +12,7 @@ from gateway.wire.lenient import dumps
 class NothingReader(Reader):
     """Knows no API: sees errors, and that a document was whole."""
 
-    news = ((b"error",),)
+    news = (b"error",)
 
     def chunk(self, name: str, doc: Json) -> bool:
         return False

@@ -1,11 +1,12 @@
 """The taps: bytes on their way to the client, and the reader that looks at a copy. Pure; no bytes make them raise.
 
 Readers are small, one per API (`Reader` below); the two taps are shared. After visible content has come, events are parsed only
-if they contain one of the reader's `news`: words without which an event cannot say anything new.
+if they contain one of the reader's `news` or `members`: words without which an event cannot say anything new.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -16,10 +17,8 @@ from gateway.wire.frames import HOLD, LOOK, Framer
 from gateway.wire.lenient import loads
 
 Parse = Callable[[bytes], tuple[bytes, bytes]]
-News = tuple[bytes, ...]
-"""A word, and after it the whole spellings of a member in which it says nothing: `"usage"`, `"usage":null`."""
 
-ESCAPED: News = (b"\\u00",)
+ESCAPED = b"\\u00"
 """Letters may be written `\\u0065`: what contains such an escape is parsed, so that no spelling of a key is overlooked."""
 
 ERROR_TEXT = 300
@@ -27,9 +26,13 @@ ERROR_TEXT = 300
 
 
 class Reader:
-    """What the events of one API mean. One per reply; writes `seen`."""
+    """What the events of one API mean. One per reply; writes `seen`.
 
-    news: ClassVar[tuple[News, ...]] = ()
+    news: words; members: a pattern, for members that many events carry as null.
+    """
+
+    news: ClassVar[tuple[bytes, ...]] = ()
+    members: ClassVar[re.Pattern[bytes] | None] = None
     terminator: ClassVar[bytes] = b""
 
     def __init__(self) -> None:
@@ -95,7 +98,7 @@ class StreamTap:
         self._framer = framer
         self._parse = parse
         self._reader = reader
-        self._news = (*reader.news, ESCAPED)
+        self._news, self._members = reader.news, reader.members
         self._separator = separator
         self._hide = hide
 
@@ -119,10 +122,12 @@ class StreamTap:
         return self._separator if torn else b""
 
     def _has_news(self, whole: bytes) -> bool:
-        for word, *dull in self._news:
-            if word in whole and not (dull and whole.count(word) == sum(map(whole.count, dull))):
+        for word in self._news:
+            if word in whole:
                 return True
-        return False
+        if self._members and self._members.search(whole):
+            return True
+        return b"\\" in whole and ESCAPED in whole
 
     def _study(self, whole: bytes, forward: bytes) -> bytes:
         """Reads the frames in `whole`; gives back `forward` less the hidden ones."""

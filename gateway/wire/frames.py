@@ -78,7 +78,7 @@ class Framer:
     def _overflow(self) -> bytes:
         """What must be forwarded although its frame is not complete."""
         held = self._held
-        if len(held) <= HOLD:
+        if len(held) <= HOLD and not self._gone:
             return b""
         forward = bytes(held[self._gone :])
         if len(held) > LOOK:
@@ -89,7 +89,12 @@ class Framer:
 
     def _last_end(self, start: int) -> int:
         """Where the last boundary from `start` on ends, 0 if there is none."""
-        return max((at + len(end) for end in self.ends if (at := self._held.rfind(end, start)) >= 0), default=0)
+        last = 0
+        for end in self.ends:
+            at = self._held.rfind(end, start)
+            if at >= 0:
+                last = max(last, at + len(end))
+        return last
 
     def _first_end(self) -> int:
         return min(at + len(end) for end in self.ends if (at := self._held.find(end)) >= 0)
