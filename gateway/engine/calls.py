@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import IO, Any
@@ -31,6 +32,18 @@ def fetch(url: str, body: object = None, *, headers: Mapping[str, str] | None = 
 def fetch_json(url: str, body: object = None, *, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -> Any:
     """The reply, parsed; arguments and errors as in open_url, and ValueError when it is not JSON."""
     return json.loads(fetch(url, body, headers=headers, timeout=timeout))
+
+
+def answers(url: str, *, timeout: float = 5.0) -> bool:
+    """True for a reply with status 2xx; False for any other, and when nobody listens."""
+    try:
+        open_url(url, timeout=timeout).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+    except OSError:
+        return False
+    return True
 
 
 def free_port() -> int:

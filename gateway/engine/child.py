@@ -51,15 +51,21 @@ class Child:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True)
 
     def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
-        """Return once `ready()` is true. Raises ChildError when the child ends first, or is killed after `timeout` seconds."""
+        """Return once `ready()` is true. Raises ChildError when the child ends first or `timeout` seconds pass.
+
+        Whatever is raised, the child has ended.
+        """
         deadline = time.monotonic() + timeout
-        while not ready():
-            if not self.running:
-                raise ChildError(f"{self.name} ended at once:\n{self.tail()}")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise ChildError(f"{self.name} was not ready after {timeout:g} s:\n{self.tail()}")
-            time.sleep(_POLL)
+        try:
+            while not ready():
+                if not self.running:
+                    raise ChildError(f"{self.name} ended at once:\n{self.tail()}")
+                if time.monotonic() > deadline:
+                    raise ChildError(f"{self.name} was not ready after {timeout:g} s:\n{self.tail()}")
+                time.sleep(_POLL)
+        except BaseException:
+            self.kill()
+            raise
 
     def stop(self, timeout: float = 10.0) -> int | None:
         """SIGTERM, and SIGKILL after `timeout` seconds. The exit status (negative: the signal), or None if never started."""

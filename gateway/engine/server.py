@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gateway.engine.calls import fetch, fetch_json
+from gateway.engine.calls import answers, fetch_json
 from gateway.engine.child import Child
 from gateway.engine.launcher import LISTENING
 
@@ -48,7 +48,7 @@ class EngineServer:
         self._child.start(["-m", str(self._model), "--port", str(self.port), *self._flags])
         self._child.wait_until(lambda: len(self._said()) > said, timeout)
         self.port = int(self._said()[-1].rpartition(":")[2])
-        self._child.wait_until(self._healthy, timeout)
+        self._child.wait_until(lambda: answers(f"{self.url}/health"), timeout)  # 503 while it loads
         return self
 
     def stop(self) -> int | None:
@@ -76,13 +76,6 @@ class EngineServer:
         """The launcher's lines that name the address, one for each start."""
         lines = self._child.out.read_text().splitlines(keepends=True) if self._child.out.exists() else []
         return [line.strip() for line in lines if line.startswith(LISTENING) and line.endswith("\n")]
-
-    def _healthy(self) -> bool:
-        try:
-            fetch(f"{self.url}/health", timeout=5)
-        except OSError:  # refused, or 503 while it loads
-            return False
-        return True
 
     def __enter__(self) -> Self:
         return self if self.running else self.start()

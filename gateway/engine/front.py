@@ -1,0 +1,72 @@
+"""The gateway as a child process in front of one server, on free loopback ports, for the demo and benchmarks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gateway.engine.calls import answers, fetch, free_port
+from gateway.engine.child import Child
+
+BACKEND = "local"
+
+
+class GatewayServer:
+    """Starts in `start()` or `with`. directory: for its configuration and log files.
+
+    settings: top-level keys of the configuration, merged over the smallest one (two addresses, one backend, nothing on disk).
+    """
+
+    def __init__(self, backend_url: str, directory: Path, settings: Mapping[str, Any] | None = None) -> None:
+        self._child = Child("gateway", "gateway", directory)
+        self._config_file = directory / "warmgate.yaml"
+        self._settings = {"backends": {BACKEND: {"kind": "llamacpp", "url": backend_url}}, **(settings or {})}
+        self.port = 0
+        self.admin_port = 0
+
+    @property
+    def url(self) -> str:
+        """Of the data port, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def admin_url(self) -> str:
+        return f"http://127.0.0.1:{self.admin_port}"
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child.running
+
+    @property
+    def log(self) -> Path:
+        return self._child.log
+
+    def start(self, timeout: float = 30.0) -> Self:
+        """Return when it is ready: it has found its backend. Raises ChildError with the end of its log."""
+        self.port, self.admin_port = free_port(), free_port()
+        addresses = {"listen": f"127.0.0.1:{self.port}", "admin": {"listen": f"127.0.0.1:{self.admin_port}"}}
+        self._config_file.write_text(json.dumps(addresses | self._settings, indent=2))  # JSON is YAML
+        self._child.start(["run", "--config", str(self._config_file)])
+        self._child.wait_until(lambda: answers(f"{self.admin_url}/readyz"), timeout)
+        return self
+
+    def stop(self) -> int | None:
+        """SIGTERM, and SIGKILL when that takes too long. Returns as Child.stop."""
+        return self._child.stop()
+
+    def metrics(self) -> str:
+        """The admin port's /metrics."""
+        return fetch(f"{self.admin_url}/metrics", timeout=10).decode()
+
+    def __enter__(self) -> Self:
+        return self if self.running else self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
