@@ -186,7 +186,7 @@ class Metrics:
         completion = bounded(usage.completion)
         self._completion_tokens[backend, model].inc(completion)
         if record.stream and record.ttft is not None and record.outcome == "ok" and completion > 1:
-            self._token_time[backend, model].observe(max(0.0, record.duration - record.ttft) / (completion - 1))
+            self._token_time[backend, model].observe((record.duration - record.ttft) / (completion - 1))
 
     def _probed(self, name: str, probe: Probe) -> None:
         backend = self._backends(name)

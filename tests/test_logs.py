@@ -138,6 +138,22 @@ def test_arguments_are_read_when_the_line_is_logged() -> None:
     assert objects(stream)[0]["message"] == "['a']"
 
 
+def test_other_handlers_and_the_root_level_are_left_alone() -> None:
+    root, seen = logging.getLogger(), logging.Handler()
+    records: list[logging.LogRecord] = []
+    seen.emit = records.append  # type: ignore[method-assign]
+    root.setLevel(logging.ERROR)
+    try:
+        with logging_to(io.StringIO()):
+            root.addHandler(seen)
+            log.info("loaded %s", "llama")
+            root.removeHandler(seen)
+        assert root.level == logging.ERROR
+    finally:
+        root.setLevel(logging.WARNING)
+    assert (records[0].msg, records[0].args) == ("loaded %s", ("llama",))
+
+
 class Stuck(io.StringIO):
     """A pipe that nobody reads, until `reader` is set."""
 
