@@ -179,13 +179,12 @@ def is_preflight(method: str, headers: Mapping[str, str]) -> bool:
 
 
 def preflight(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers of the 204 that answers the preflight of an allowed origin. The caller has checked the origin."""
+    """Headers of the 204 that answers a preflight, beside those of cors_headers. The caller has checked the origin."""
     wanted = [name.strip() for name in headers.get("Access-Control-Request-Headers", "").split(",")]
     answer = {
-        "Access-Control-Allow-Origin": headers["Origin"],
         "Access-Control-Allow-Methods": METHODS,
         "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
-        "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
+        "Vary": "Access-Control-Request-Method, Access-Control-Request-Headers",
     }
     if names := [name for name in wanted if _TOKEN.fullmatch(name)]:
         answer["Access-Control-Allow-Headers"] = ", ".join(names)

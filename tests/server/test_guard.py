@@ -297,13 +297,17 @@ def test_preflight_is_told_from_a_plain_options_request() -> None:
 
 def test_preflight_echoes_what_was_asked_for() -> None:
     out = preflight(preflight_of(Access_Control_Request_Headers="authorization, x-stainless-os,content-type"))
-    assert out["Access-Control-Allow-Origin"] == "http://localhost:3000"
     assert out["Access-Control-Allow-Headers"] == "authorization, x-stainless-os, content-type"
     assert "POST" in out["Access-Control-Allow-Methods"].split(", ")
     assert "DELETE" in out["Access-Control-Allow-Methods"].split(", ")
     assert int(out["Access-Control-Max-Age"]) > 0
-    assert "Origin" in out["Vary"]
+    assert out["Vary"] == "Access-Control-Request-Method, Access-Control-Request-Headers"
     assert "Access-Control-Allow-Private-Network" not in out
+
+
+def test_preflight_repeats_nothing_of_the_headers_that_every_reply_has() -> None:
+    """Two Access-Control-Allow-Origin headers are as good as none to a browser."""
+    assert {name for name in preflight(preflight_of()) if name in cors_headers("http://localhost:3000")} == {"Vary"}
 
 
 def test_preflight_allows_private_network_access_when_asked() -> None:
