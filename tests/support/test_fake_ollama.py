@@ -138,7 +138,9 @@ async def test_a_client_that_leaves_frees_the_slot_and_leaves_what_was_computed(
         body = chat(system=LONG * 4)
         async with RawClient(ollama.url) as client:
             await client.send(post("/api/chat", body))
-            await asyncio.sleep(0.12)
+            async with asyncio.timeout(5):
+                while not ollama.runners.loaded or len(ollama.runners.loaded[0].cache.slots[0].tokens) < 512:
+                    await asyncio.sleep(0.005)
             client.rst()
         async with asyncio.timeout(2):
             while ollama.served[0].outcome == "running":
