@@ -45,8 +45,8 @@ class ResponsesReader(Reader):
                 self.mark("tool_call")
         elif kind in ENDS:
             self.seen.finished = True
-            self.response(as_dict(doc.get("response")), failed=kind == "response.failed")
-            self.count(counts.openai({"timings": doc.get("timings")}))
+            response = {"timings": doc.get("timings"), **as_dict(doc.get("response"))}  # llama.cpp puts them beside it
+            self.response(response, failed=kind == "response.failed")
         return False
 
     def document(self, doc: Json) -> None:
