@@ -1,0 +1,42 @@
+"""The configuration: one YAML file in, one frozen Config out. The only package that imports pydantic.
+
+    load/loads   text -> Config, or a ConfigError that reports everything that is wrong
+    effective    Config -> plain data in the user's spelling, secrets masked; to_yaml prints it
+    schema       JSON schema of what users write; `python -m gateway.config > config.schema.json` rewrites the file
+    find         which file is meant
+
+The way of a text: yaml12 (graph) -> document (nodes that know their place, variables expanded) -> bind (pydantic) and checks
+(what spans several values) -> Config. root.py lists the keys.
+"""
+
+from __future__ import annotations
+
+from gateway.config.backends import Backend, Timeouts, Tls
+from gateway.config.json_schema import schema
+from gateway.config.listen import Listener
+from gateway.config.loader import load, loads
+from gateway.config.lookup import find, places
+from gateway.config.models import Model
+from gateway.config.problems import InvalidConfig, Problem, show_path
+from gateway.config.root import Config
+from gateway.config.show import effective
+from gateway.config.yaml12 import to_yaml
+
+__all__ = [
+    "Backend",
+    "Config",
+    "InvalidConfig",
+    "Listener",
+    "Model",
+    "Problem",
+    "Timeouts",
+    "Tls",
+    "effective",
+    "find",
+    "load",
+    "loads",
+    "places",
+    "schema",
+    "show_path",
+    "to_yaml",
+]

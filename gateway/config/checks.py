@@ -1,0 +1,100 @@
+"""What single values cannot tell: whether names and addresses fit together.
+
+The checks look at the nodes and not at the finished Config, so that they also speak where other values are wrong; a value that
+is wrong by itself is passed over here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gateway.config.document import Node
+from gateway.config.listen import Address, Admin, parse_address
+from gateway.config.problems import Path, Problem, did_you_mean
+from gateway.config.root import Config
+
+Check = Callable[[Node], Iterator[Problem]]
+
+
+def addresses(root: Node) -> Iterator[Problem]:
+    """No two addresses can be listened on at once, the operator's included."""
+    data = list(_data_addresses(root))
+    for at, (path, node, address) in enumerate(data):
+        if any(address.overlaps(earlier) for _, _, earlier in data[:at]):
+            yield Problem(node.mark, path, "this address is given twice")
+    admin, path = root.at(("admin", "listen"))
+    given = len(path) == 2 and admin.value is not None
+    address_of_admin = _address(admin) if given else parse_address(Admin.model_fields["listen"].default)
+    for data_path, node, address in data:
+        if address_of_admin and address.overlaps(address_of_admin):
+            if given:
+                yield Problem(admin.mark, path, "clients are served on this address already; take another port")
+            else:
+                yield Problem(node.mark, data_path, "this is the operator's address; take another port, or set admin.listen")
+
+
+def targets(root: Node) -> Iterator[Problem]:
+    """A target names a backend that exists."""
+    backends = _entries(root, "backends")
+    for name, model in _entries(root, "models").items():
+        for at, node in enumerate(_items(model, "targets")):
+            backend, slash, _ = (node.text or "").partition("/")
+            if not slash or not backend or backend in backends:
+                continue
+            words = "the backend of this target is not defined"
+            if not node.from_env:
+                words = f"there is no backend {backend}{did_you_mean(backend, backends)}"
+            yield Problem(node.mark, ("models", name, "targets", at), words)
+
+
+def names(root: Node) -> Iterator[Problem]:
+    """A name or alias means one model."""
+    models = _entries(root, "models")
+    owner: dict[str, str] = {}
+    for name, model in models.items():
+        for at, node in enumerate(_items(model, "aliases")):
+            alias = node.text
+            if alias is None:
+                continue
+            path: Path = ("models", name, "aliases", at)
+            if alias in models and alias != name:
+                yield Problem(node.mark, path, "another model has this name")
+            elif owner.setdefault(alias, name) != name:
+                yield Problem(node.mark, path, f"the model {owner[alias]} has this alias already")
+
+
+CHECKS: tuple[Check, ...] = (addresses, targets, names)
+
+
+def check(root: Node) -> Iterator[Problem]:
+    for look in CHECKS:
+        yield from look(root)
+
+
+def _data_addresses(root: Node) -> Iterator[tuple[Path, Node, Address]]:
+    listen, path = root.at(("listen",))
+    if not path or listen.value is None:
+        yield ("listen",), root, parse_address(Config.model_fields["listen"].default)
+        return
+    places = [((*path, at), item) for at, item in enumerate(listen.items)] if listen.items else [(path, listen)]
+    for place, node in places:
+        inner, found = node.at(("address",))
+        if address := _address(inner):
+            yield place + found, inner, address
+
+
+def _address(node: Node) -> Address | None:
+    try:
+        return parse_address(node.text)
+    except ValueError:
+        return None
+
+
+def _entries(node: Node, name: str) -> dict[str, Node]:
+    inner = node.entries.get(name)
+    return inner.entries if inner else {}
+
+
+def _items(node: Node, name: str) -> list[Node]:
+    inner = node.entries.get(name)
+    return inner.items if inner else []
