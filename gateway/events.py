@@ -42,7 +42,6 @@ class BackendProbed:
     name: str
     probe: Probe
     seconds: float
-    label_models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

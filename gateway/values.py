@@ -124,7 +124,7 @@ class Record:
     """One finished request, as metrics, log and status page see it. No prompt text.
 
     Times are seconds: queue (waiting for a place), ttft (request fully read -> first content-bearing event; None unless the
-    client asked for a stream and content came), ttfb (-> upstream headers), duration (-> last byte to the client), overhead
+    client asked for a stream and content came), ttfb (-> upstream headers), duration (-> last byte to the client, all three from the request being fully read), overhead
     (gateway's own time before the upstream request was sent, by stage).
     """
 

@@ -75,7 +75,7 @@ class Flight:
             ttft=self.first_at - since if self.stream and self.first_at is not None else None,
             ttfb=self.headers_at - since if self.headers_at is not None else None,
             queue=self.queue,
-            duration=self.clock.now() - self.begun,
+            duration=self.clock.now() - since,
             overhead=self.overhead,
             usage=self.usage,
             retries=self.retries,

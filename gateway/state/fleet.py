@@ -13,7 +13,7 @@ from gateway.backends import KINDS
 from gateway.backends.base import Kind
 from gateway.clock import Clock
 from gateway.config import Backend
-from gateway.events import BackendProbed, Bus, CircuitChanged
+from gateway.events import BackendGone, BackendProbed, Bus, CircuitChanged
 from gateway.routing.fleet import BackendView, FleetView
 from gateway.state.breaker import Breaker
 from gateway.values import Probe
@@ -52,6 +52,8 @@ class Fleet:
             for name, config in backends.items()
         }
         self._rebuild()
+        for name in old.keys() - self.states.keys():
+            self._bus.publish(BackendGone(name))
 
     def saw(self, name: str, config: Backend, probe: Probe, seconds: float) -> None:
         """Take a probe's result. config tells a result for an entry that a reload has replaced meanwhile."""
