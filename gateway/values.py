@@ -123,9 +123,9 @@ class Route:
 class Record:
     """One finished request, as metrics, log and status page see it. No prompt text.
 
-    Times are seconds: queue (waiting for a place), ttft (request fully read -> first content-bearing event; None unless the
-    client asked for a stream and content came), ttfb (-> upstream headers), duration (-> last byte to the client, all three from the request being fully read), overhead
-    (gateway's own time before the upstream request was sent, by stage).
+    Times are seconds. From the moment when the request had been read completely: ttft (to the first content-bearing event;
+    None unless the client asked for a stream and content came), ttfb (to the upstream headers), duration (to the last byte for
+    the client). Besides: queue (waiting for a place), overhead (the gateway's own time before it sent the request, by stage).
     """
 
     id: str
