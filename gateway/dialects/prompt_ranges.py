@@ -7,7 +7,7 @@ validate. A document that it cannot follow, or in which a key on the way occurs 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import orjson
 
@@ -27,17 +27,20 @@ class Doubt(ValueError):
     """The document is not what its parsed form says, or says it twice."""
 
 
-def locate(raw: bytes, paths: Collection[Path]) -> dict[Path, Span]:
-    """The byte range of the value at each of `paths`, found in one pass. Raises Doubt if one is missing or there twice."""
-    return dict(_walk(raw, _skip_space(raw, 0), {path: path for path in paths}))
+def locate(raw: bytes, paths: Collection[Path], known: Sequence[bytes] = ()) -> dict[Path, Span]:
+    """The byte range of the value at each of `paths`, found in one pass. Raises Doubt if one is missing or there twice.
+
+    known: arrays or objects that may stand in the document's first level; one that does is stepped over without a scan.
+    """
+    return dict(_walk(raw, _skip_space(raw, 0), {path: path for path in paths}, known))
 
 
-def _walk(raw: bytes, at: int, rests: dict[Path, Path]) -> Iterable[tuple[Path, Span]]:
+def _walk(raw: bytes, at: int, rests: dict[Path, Path], known: Sequence[bytes] = ()) -> Iterable[tuple[Path, Span]]:
     """Ranges below the value that starts at `at`; `rests` maps each whole path to what is left of it."""
     wanted: dict[str | int, dict[Path, Path]] = {}
     for path, rest in rests.items():
         wanted.setdefault(rest[0], {})[path] = rest[1:]
-    items: Iterable[tuple[str | int, Span]] = enumerate(elements(raw, at)) if raw[at : at + 1] == b"[" else members(raw, at)
+    items: Iterable[tuple[str | int, Span]] = enumerate(elements(raw, at)) if raw[at : at + 1] == b"[" else members(raw, at, known)
     seen: set[str | int] = set()
     for step, span in items:
         if step not in wanted:
@@ -62,7 +65,7 @@ def elements(raw: bytes, at: int) -> Iterable[Span]:
         at = _comma(raw, end, b"]")
 
 
-def members(raw: bytes, at: int) -> Iterable[tuple[str, Span]]:
+def members(raw: bytes, at: int, known: Sequence[bytes] = ()) -> Iterable[tuple[str, Span]]:
     """Key and byte range of the value of each member of the object that starts at `at`. Raises Doubt."""
     at = _open(raw, at, b"{")
     while raw[at : at + 1] != b"}":
@@ -71,7 +74,7 @@ def members(raw: bytes, at: int) -> Iterable[tuple[str, Span]]:
         if raw[colon : colon + 1] != b":":
             raise Doubt(f"no colon at byte {colon}")
         start = _skip_space(raw, colon + 1)
-        end = value_end(raw, start)
+        end = _known_end(raw, start, known) or value_end(raw, start)
         yield string(raw[at:key_end]), (start, end)
         at = _comma(raw, end, b"}")
 
@@ -93,6 +96,13 @@ def value_end(raw: bytes, at: int) -> int:
         at += 1
         if not depth:
             return at
+
+
+def _known_end(raw: bytes, at: int, known: Sequence[bytes]) -> int:
+    """The end of a value that was seen before, 0 if it was not: an array or object that begins the same ends the same."""
+    if raw[at : at + 1] not in (b"[", b"{"):
+        return 0
+    return next((at + len(value) for value in known if raw.startswith(value, at)), 0)
 
 
 def string(literal: bytes) -> str:

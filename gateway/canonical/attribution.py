@@ -1,0 +1,21 @@
+"""Rule `attribution`: the rotating billing header that one client puts in front of its system text. Pure.
+
+It is for that client's own servers and means nothing to a model, so it is dropped, the only thing that ever is. Only where it
+stands first; the same words elsewhere are somebody's text.
+"""
+
+from __future__ import annotations
+
+import re2
+
+from gateway.canonical.cuts import Cut
+
+NAME = "attribution"
+
+_HEADER = re2.compile(r"^\s*x-anthropic-billing-header\s*[:=][^\n]*(\n|$)")
+
+
+def cut(text: str) -> Cut | None:
+    """The header at the start of the first system text."""
+    match = _HEADER.match(text)
+    return Cut(0, match.end(), NAME, "", "", "", "") if match else None

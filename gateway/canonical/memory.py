@@ -1,0 +1,216 @@
+"""Rule `memory`: blocks of memories, recalled facts, retrieved passages and user profiles. Pure.
+
+A block moves whole, and only once there is evidence that it changes: from the second differing version in a route on (absent and
+present differ). It leaves nothing behind, so that a text that has the block and one that has not are the same. Facts are a set: a
+list of them that comes back in another order is given its first-seen order and is no new version. Passages are ranked: their
+order is kept.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import re2
+
+from gateway.canonical.cuts import Cut
+from gateway.canonical.digests import encode
+from gateway.canonical.fields import normal
+from gateway.canonical.ledger import Memory, Row
+from gateway.canonical.text import Document
+
+NAME = "memory"
+
+
+def _labels(text: str) -> frozenset[str]:
+    return frozenset(normal(label) for label in text.replace("\n", "|").split("|") if label.strip())
+
+
+FACTS = _labels("""
+    memory|memories|user memory|user memories|known facts|facts|recalled facts|relevant facts|remembered facts|saved memories|long term memory
+    long-term memory|short-term memory|relevant memories|recent memories|core memory|memory block|memory blocks|memory context|recall
+    recalled memories|user profile|profile|about the user|about user|user facts|user info|user information|user preferences
+    what you know about the user|things you remember|what you remember|user context|persistent memory|memory snapshot|memory notes
+    memories about the user|facts about the user|user details|auto memory|working memory|episodic memory|semantic memory|human|persona memory
+    stored memories|previous memories|learned facts|learned preferences|notes about the user|user summary|conversation memory
+    erinnerungen|gedächtnis|bekannte fakten|benutzerprofil|nutzerprofil|fakten|über den benutzer|über den nutzer
+    mémoire|souvenirs|faits connus|profil utilisateur|profil de l'utilisateur|faits mémorisés|à propos de l'utilisateur
+    memoria|memorias|recuerdos|hechos conocidos|perfil del usuario|perfil de usuario|sobre el usuario|datos recordados
+    记忆|用户记忆|已知事实|用户画像|用户资料|长期记忆|相关记忆|用户档案|用户信息|記憶|メモリ|メモリー|ユーザープロフィール|既知の事実|ユーザー情報
+    ユーザープロファイル|長期記憶
+""")
+PASSAGES = _labels("""
+    retrieved passages|retrieved context|retrieved documents|retrieved chunks|retrieved information|retrieved knowledge|search results
+    relevant context|relevant documents|relevant passages|context documents|knowledge base results|rag context|sources|passages
+    recalled passages|knowledge snippets|retrieved memories|recent conversations|conversation summary|previous conversation summary
+    session summary|recent activity|recent events|abgerufene passagen|gefundene dokumente|kontextdokumente|passages récupérés
+    documents récupérés|contexte récupéré|pasajes recuperados|documentos recuperados|contexto recuperado|检索结果|检索内容|检索到的内容|相关文档
+    参考资料|検索結果|取得した文書|関連文書|参考情報
+""")
+
+_HEAD = re2.compile(r"^\s*(?:#{1,6}\s+|[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*([:：])?(?:\*\*|__)?\s*$")
+_INLINE = re2.compile(r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S")
+_TAG = re2.compile(r"^\s*<([A-Za-z][\w-]{0,60})(?:\s[^<>\n]*)?>")
+_BULLET = re2.compile(r"^\s*[-*+•]\s+\S")
+_NUMBERED = re2.compile(r"^\s*\d{1,3}[.)]\s+\S")
+_INDENTED = re2.compile(r"^\s+\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: characters [start, end) of its lines. label: its normal label, numbered if it stands twice; items: the offsets
+    of the lines of a plain bullet list of facts, () for anything else."""
+
+    label: str
+    name: str
+    start: int
+    end: int
+    items: tuple[tuple[int, int], ...]
+
+    def version(self, text: str) -> str:
+        """A checksum of what it says; of its items without their order if it is a list of facts."""
+        if not self.items:
+            return f"{zlib.crc32(encode(text[self.start : self.end].strip())):08x}"
+        return "".join(f"{check:08x}" for check in sorted(self.order(text)))[:64]
+
+    def order(self, text: str) -> list[int]:
+        return [zlib.crc32(encode(text[start:end].strip())) for start, end in self.items]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """moved: labels of the blocks that move; texts: the text with facts in their first-seen order."""
+
+    moved: frozenset[str]
+    texts: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def find(document: Document) -> tuple[Block, ...]:
+    """The blocks of a text, in order."""
+    found: list[Block] = []
+    names: dict[str, int] = {}
+    number = 0
+    while number < len(document.lines):
+        hit = _begins(document, number)
+        if not hit:
+            number += 1
+            continue
+        label, name, last = hit
+        names[label] = names.get(label, 0) + 1
+        numbered = label if names[label] == 1 else f"{label} #{names[label]}"
+        start, end = document.starts[number], document.starts[last] + len(document.lines[last])
+        items = _items(document, number + 1, last) if label in FACTS else ()
+        found.append(Block(numbered, name, start, end, items))
+        number = last + 1
+    return tuple(found)
+
+
+def judge(texts: Sequence[str], blocks: Sequence[Sequence[Block]], route: bytes, memory: Memory) -> Verdict:
+    """Which blocks move, given what the route has shown before."""
+    known: dict[str, list[object]] | None = memory.get("blocks", route)
+    now = dict(known or {})
+    present = {block.label: (text, block) for text, found in zip(texts, blocks, strict=True) for block in found}
+    for label, (text, block) in present.items():
+        was = now.get(label)
+        moves = known is not None if was is None else bool(was[1]) or was[0] != block.version(text)
+        order = was[2] if was and isinstance(was[2], list) and sorted(was[2]) == sorted(block.order(text)) else block.order(text)
+        now[label] = [was[0] if was else block.version(text), moves, order]
+    for label in now.keys() - present.keys():
+        now[label] = [now[label][0], True, now[label][2]]
+    rows = (Row("blocks", route, now),) if now != known else ()
+    moved = frozenset(label for label in present if now[label][1])
+    restored = tuple(_restore(text, found, now) for text, found in zip(texts, blocks, strict=True))
+    return Verdict(moved, restored, rows)
+
+
+def cuts(text: str, blocks: Sequence[Block], moved: frozenset[str]) -> Iterator[Cut]:
+    """The blocks that move, each with the line breaks that belong to it."""
+    for block in blocks:
+        if block.label in moved:
+            start, end = _with_breaks(text, block)
+            yield Cut(start, end, NAME, block.name, text[block.start : block.end].strip("\n"), "", "")
+
+
+def _with_breaks(text: str, block: Block) -> tuple[int, int]:
+    """The span to cut, so that the text around closes as if the block had never been there."""
+    rest = text[block.end :]
+    behind = len(rest) - len(rest.lstrip("\n \t"))
+    if behind < len(rest):
+        return block.start, block.end + rest[:behind].rfind("\n") + 1
+    before = text[: block.start].rstrip("\n")
+    return len(before), block.end
+
+
+def _begins(document: Document, number: int) -> tuple[str, str, int] | None:
+    """(label, name, last line) of a block that begins at this line."""
+    if not document.prose(number) or document.blank(number):
+        return None
+    line = document.lines[number]
+    if (tag := _TAG.match(line)) and (label := normal(tag[1])) in FACTS | PASSAGES:
+        last = _closing(document, number, tag[1])
+        return (label, tag[1], last) if last is not None else None
+    head = _HEAD.match(line)
+    if head and (label := normal(head[1])) in FACTS | PASSAGES and (head[2] or document.heading(number) or "**" in line):
+        last = _section_end(document, number) if document.heading(number) else _list_end(document, number)
+        return (label, head[1], last) if last > number else None
+    inline = _INLINE.match(line)
+    if inline and (label := normal(inline[1])) in FACTS | PASSAGES:
+        return label, inline[1], number
+    return None
+
+
+def _closing(document: Document, number: int, tag: str) -> int | None:
+    for last in range(number, len(document.lines)):
+        if document.lines[last].rstrip().endswith(f"</{tag}>"):
+            return last
+    return None
+
+
+def _section_end(document: Document, number: int) -> int:
+    """The last line with text before the next heading of the same or a higher level."""
+    level, last = document.heading(number), number
+    for at in range(number + 1, len(document.lines)):
+        if 0 < document.heading(at) <= level:
+            break
+        last = last if document.blank(at) else at
+    return last
+
+
+def _list_end(document: Document, number: int) -> int:
+    """The last line of the list or paragraph below a label."""
+    below = number + 1
+    if below < len(document.lines) and document.blank(below) and below + 1 < len(document.lines):
+        below += 1 if _BULLET.match(document.lines[below + 1]) else 0
+    last = number
+    listed = below < len(document.lines) and bool(_BULLET.match(document.lines[below]) or _NUMBERED.match(document.lines[below]))
+    for at in range(below, len(document.lines)):
+        line = document.lines[at]
+        if document.blank(at) or document.heading(at):
+            break
+        if listed and not (_BULLET.match(line) or _NUMBERED.match(line) or _INDENTED.match(line)):
+            break
+        last = at
+    return last
+
+
+def _items(document: Document, first: int, last: int) -> tuple[tuple[int, int], ...]:
+    """The lines of a plain bullet list, () unless there is nothing else between."""
+    lines = [at for at in range(first, last + 1) if not document.blank(at)]
+    if len(lines) < 2 or lines[-1] - lines[0] + 1 != len(lines) or not all(_BULLET.match(document.lines[at]) for at in lines):
+        return ()
+    return tuple((document.starts[at], document.starts[at] + len(document.lines[at])) for at in lines)
+
+
+def _restore(text: str, blocks: Sequence[Block], known: dict[str, list[object]]) -> str:
+    """The text with its lists of facts in the order that is remembered. Its length does not change."""
+    for block in blocks:
+        order = known[block.label][2]
+        now = block.order(text)
+        if not block.items or not isinstance(order, list) or order == now:
+            continue
+        rank = {check: at for at, check in enumerate(order)}
+        lines = sorted((text[start:end] for start, end in block.items), key=lambda line: rank[zlib.crc32(encode(line.strip()))])
+        text = text[: block.items[0][0]] + "\n".join(lines) + text[block.items[-1][1] :]
+    return text

@@ -1,0 +1,71 @@
+"""All rules, in the order in which they apply. A rule is one file; this is the only list of them. Pure.
+
+    attribution   drops the rotating billing header              attribution.py
+    tools         one order for tools and schema keywords        tools.py
+    clock         current date and time                          clock.py
+    place         where the agent runs                           place.py, place_blocks.py, place_paths.py
+    ids           session, request, message and trace ids        ids.py
+    counters      budgets, usage, uptimes, telemetry             counters.py
+    memory        blocks of memories, once they differ           memory.py
+    list_order    permuted bullet lists (observe by default)     list_order.py
+    learned       lines seen to change (observe by default)      learned.py
+    user rules    move, drop or freeze, from the configuration   user_rules.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import re2
+
+from gateway.canonical import clock, counters, ids, place, place_blocks
+from gateway.canonical.cuts import Cut
+from gateway.canonical.digests import encode
+from gateway.canonical.text import Document
+
+ORDER = ("attribution", "tools", "clock", "place", "ids", "counters", "memory", "list_order", "learned")
+
+
+@dataclass(frozen=True, slots=True)
+class LineRule:
+    """A rule that looks at single lines. hints: patterns for the lines that it wants to see (too many, never too few)."""
+
+    name: str
+    hints: tuple[str, ...]
+    cuts: Callable[[Document, list[int]], Iterator[Cut]]
+
+
+LINE_RULES = (
+    LineRule(clock.NAME, clock.HINTS, clock.cuts),
+    LineRule(place.NAME, place.HINTS, place.cuts),
+    LineRule(ids.NAME, ids.HINTS, ids.cuts),
+    LineRule(counters.NAME, counters.HINTS, counters.cuts),
+    LineRule(place.NAME, place_blocks.HINTS, place_blocks.cuts),  # after the single lines, which a block swallows
+)
+
+
+def _compile() -> tuple[re2.Set, list[int]]:
+    """One set over the hints of all rules, and which rule each of them is of."""
+    hints, owners = re2.Set.SearchSet(), []
+    for at, rule in enumerate(LINE_RULES):
+        for hint in rule.hints:
+            hints.Add(hint)
+            owners.append(at)
+    hints.Compile()
+    return hints, owners
+
+
+_HINTS, _OWNERS = _compile()
+
+
+def line_cuts(document: Document) -> Iterator[Cut]:
+    """What the rules over lines find in a text, in the order of the rules."""
+    hits: list[list[int]] = [[] for _ in LINE_RULES]
+    for number, line in enumerate(document.lines):
+        found = _HINTS.Match(encode(line)) if line else None
+        for at in {_OWNERS[hint] for hint in found} if found else ():
+            hits[at].append(number)
+    for rule, lines in zip(LINE_RULES, hits, strict=True):
+        if lines:
+            yield from rule.cuts(document, lines)
