@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint constraints clean
+.PHONY: help venv demo test lint schema constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,9 @@ lint: .venv/.test ## style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+schema: .venv/.test ## write the JSON schema of the configuration anew
+	$(BIN)/python -m gateway.config > config.schema.json
 
 constraints: ## write constraints.txt anew: the newest versions that pyproject.toml allows
 	rm -rf build/constraints

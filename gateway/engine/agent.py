@@ -55,8 +55,8 @@ MEMORY = """\
 """
 
 QUESTIONS = (
-    "What should I remember when I water the tomatoes?",
-    "And which bed should I look after first in a dry week?",
+    "Which beds does the garden have?",
+    "What grows in the sunny bed?",
 )
 
 
