@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.leftout"]
+pytest_plugins = ["tests.support.leftout", "tests.support.engine"]
