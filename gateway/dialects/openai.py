@@ -24,7 +24,7 @@ class ChoicesReader(Reader):
 
     def chunk(self, name: str, doc: Json) -> bool:
         self.document(doc)
-        return not doc.get("choices") and isinstance(doc.get("usage"), dict)
+        return isinstance(doc.get("usage"), dict) and not doc.get("choices") and not doc.get("error")
 
     def document(self, doc: Json) -> None:
         for choice in as_list(doc.get("choices")):
