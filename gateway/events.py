@@ -7,7 +7,7 @@ the others still hear the event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +58,38 @@ class CircuitChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Canonicalized:
+    """A prompt was looked at. edits: applied, by rule; found: rules that only observed and found something, once for each find;
+    reason: why the client's bytes went out although something was found, in a few words whose first is a closed set; or "".
+    """
+
+    edits: Mapping[str, int]
+    found: tuple[str, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRejected:
+    """A server refused an edited body and took the client's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigReloaded:
     ok: bool
     message: str = ""
 
 
-Event = RequestStarted | RequestLeft | RequestClosed | BackendProbed | BackendGone | CircuitChanged | ConfigReloaded
+Event = (
+    RequestStarted
+    | RequestLeft
+    | RequestClosed
+    | BackendProbed
+    | BackendGone
+    | CircuitChanged
+    | Canonicalized
+    | RewriteRejected
+    | ConfigReloaded
+)
 
 
 class Bus:

@@ -36,6 +36,9 @@ OVERHEAD_BUCKETS = (.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1,
 NEWEST_MESSAGE = 64
 """A prompt that missed no more tokens than this counts as a hit: its newest message was never there before."""
 
+NOTE = "note"
+"""The edit that adds what was moved; it is no find of a detector."""
+
 MOST_TOKENS = 10**9  # in one request
 LONGEST = 128  # characters of a label value
 NO_USAGE = Usage()
@@ -129,8 +132,10 @@ class Metrics:
         self._backends = Names(max_pairs, NONE)
         self._pairs = Pairs(max_pairs, self._backends)
         self._dialects, self._kinds, self._decisions, self._stages = Names(16), Names(8), Names(32), Names(16)
+        self._rules, self._reasons = Names(48), Names(16)
         self._define_request_metrics()
         self._define_token_metrics()
+        self._define_canonical_metrics()
         self._define_state_metrics()
         self._gauge("build_info", "Always 1; what runs.", "version", "python")[version, platform.python_version()].set(1)
         self._reloaded(events.ConfigReloaded(ok=True))
@@ -141,6 +146,8 @@ class Metrics:
             events.BackendProbed: lambda event: self._probed(event.name, event.probe),
             events.BackendGone: lambda event: self._gone(event.name),
             events.CircuitChanged: lambda event: self._circuit(event.backend, event.open),
+            events.Canonicalized: self._canonicalized,
+            events.RewriteRejected: lambda _: self._rejected.inc(),
             events.ConfigReloaded: self._reloaded,
         }
 
@@ -218,6 +225,16 @@ class Metrics:
         for series in (self._up, self._circuit_open, self._resident, self._resident_bytes, self._expires):
             series.keep(lambda labels: labels[0] != backend)
 
+    def _canonicalized(self, event: events.Canonicalized) -> None:
+        for rule, count in event.edits.items():
+            self._edits[self._rules(rule), "rewrite"].inc(count)
+        for rule in event.found:
+            self._edits[self._rules(rule), "observe"].inc()
+        for rule in {*event.edits, *event.found} - {NOTE}:
+            self._volatile[(self._rules(rule),)].inc()
+        if event.reason:
+            self._untouched[(self._reasons(event.reason.partition(":")[0].replace(" ", "_")),)].inc()
+
     def _reloaded(self, event: events.ConfigReloaded) -> None:
         self._reload_ok.set(event.ok)
         if event.ok:
@@ -249,7 +266,7 @@ class Metrics:
         )
         self._duration = self._histogram(
             "request_duration_seconds",
-            "From the request's arrival to the last byte for the client, however it ended.",
+            "From the request read completely to the last byte for the client, however it ended.",
             DURATION_BUCKETS,
             *("backend", "model"),
         )
@@ -275,6 +292,24 @@ class Metrics:
         self._completion_tokens = self._counter("completion_tokens_total", "Tokens generated.", "backend", "model")
         self._cache_reports = self._counter(
             "cache_reports_total", "Answers by where their cached-token count came from; none: not reported.", "source"
+        )
+
+    def _define_canonical_metrics(self) -> None:
+        self._edits = self._counter(
+            "canonical_edits_total",
+            "Places in prompts that a rule of the canonical form changed (rewrite) or would have changed (observe).",
+            *("rule", "action"),
+        )
+        self._volatile = self._counter(
+            "volatile_found_total", "Prompts in which a detector found text that changes between requests.", "detector"
+        )
+        self._untouched = self._counter(
+            "canonical_untouched_total",
+            "Prompts that went out as the client sent them although something was found, by the reason for it.",
+            "reason",
+        )
+        self._rejected = self._plain(
+            Counter, "rewrite_rejected_total", "Edited prompts that a backend refused and took as the client had sent them."
         )
 
     def _define_state_metrics(self) -> None:

@@ -15,11 +15,13 @@ from gateway.events import (
     BackendGone,
     BackendProbed,
     Bus,
+    Canonicalized,
     CircuitChanged,
     ConfigReloaded,
     RequestClosed,
     RequestLeft,
     RequestStarted,
+    RewriteRejected,
 )
 from gateway.metrics import TTFT_BUCKETS, Metrics, cache_class
 from gateway.values import OUTCOMES, Client, ModelInfo, Probe, Record, Usage
@@ -417,3 +419,16 @@ def test_rendering_in_a_thread_while_events_come(metrics: Metrics) -> None:
     scraper.join()
     assert failures == []
     assert total(metrics, "requests_total") == 300
+
+
+def test_edits_and_finds_are_counted_by_rule(metrics: Metrics) -> None:
+    metrics.on_event(Canonicalized({"clock": 2, "note": 1}, ("learned", "learned")))
+    metrics.on_event(Canonicalized({}, (), "doubt: something about the prompt"))
+    metrics.on_event(RewriteRejected())
+    assert value(metrics, "canonical_edits_total", rule="clock", action="rewrite") == 2
+    assert value(metrics, "canonical_edits_total", rule="learned", action="observe") == 2
+    assert value(metrics, "volatile_found_total", detector="clock") == 1
+    assert value(metrics, "volatile_found_total", detector="learned") == 1
+    assert value(metrics, "volatile_found_total", detector="note") is None
+    assert value(metrics, "canonical_untouched_total", reason="doubt") == 1, "the rest of the reason is no label"
+    assert value(metrics, "rewrite_rejected_total") == 1

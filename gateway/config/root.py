@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.config.access import ApiKey, HostName, Origin, Passthrough
 from gateway.config.backends import Backends
+from gateway.config.canonical import Canonical
 from gateway.config.fields import Part, key
 from gateway.config.limits import Limits
 from gateway.config.listen import Admin, Identity, Listen, Listener
@@ -11,6 +12,7 @@ from gateway.config.log import Log
 from gateway.config.metrics import Metrics
 from gateway.config.models import Models
 from gateway.config.routing import Routing
+from gateway.config.state import StateDir
 
 
 class Config(Part):
@@ -25,7 +27,11 @@ class Config(Part):
     cors_origins: tuple[Origin, ...] = key((), "Web pages that may read answers.")
     backends: Backends = key({}, "Name -> server. The order breaks ties.")
     models: Models = key({}, "Name that clients use -> what it stands for. Other models pass under their own names.")
+    canonical: Canonical = key({}, "How prompts are given a stable prefix.")
     routing: Routing = key({}, "How requests find their backend.")
+    state_dir: StateDir = key(
+        "~/.local/state/warmgate", "Where what was learned of prompts is kept (SQLite); empty: in memory only."
+    )
     metrics: Metrics = key({}, "What /metrics shows.")
     log: Log = key({}, "What is logged.")
     limits: Limits = key({}, "What one client may cost.")

@@ -1,0 +1,56 @@
+"""What the gateway remembers about prompts: the ledger in memory, its rows on disk.
+
+One writer: this class, on the event loop. The disk is written by the store's own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from gateway.canonical.ledger import Ledger, Row
+from gateway.clock import Clock
+from gateway.state.store import Store, Stored
+
+EXPIRY = 30 * 86400.0  # seconds
+
+
+class Memory:
+    def __init__(self, directory: Path | None, clock: Clock):
+        """directory: None keeps everything in memory. Reads the file, so it is made before the loop runs."""
+        self.directory = directory
+        self.ledger = Ledger(expiry=EXPIRY)
+        self._clock = clock
+        self._store = Store(directory, EXPIRY, clock.wall)
+        for row in self._store.rows():
+            if row.value is not None:
+                self.ledger.load(row.kind, row.key, row.value, row.used)
+
+    @property
+    def secret(self) -> bytes:
+        return self._store.secret
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the file, in a sentence; None while all is well."""
+        return self._store.problem
+
+    def remember(self, rows: Iterable[Row]) -> None:
+        rows = list(rows)
+        if not rows:
+            return
+        now = self._clock.wall()
+        gone = self.ledger.apply(rows, now)
+        self._store.put([Stored(row.kind, row.key, row.dump() if row.value is not None else None, now) for row in rows])
+        if gone:
+            self._store.put([Stored(kind, key, None, now) for kind, key in gone])
+
+    def forget(self) -> int:
+        """Drop everything that was learned. Returns how many rows that were."""
+        rows = [row for row, _ in self.ledger.rows()]
+        self.ledger.forget()
+        self._store.put([Stored(row.kind, row.key, None, 0.0) for row in rows])
+        return len(rows)
+
+    def close(self) -> None:
+        self._store.close()
