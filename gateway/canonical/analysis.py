@@ -5,18 +5,19 @@ Everything here depends on the text and the settings only, so a client that send
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gateway.canonical import attribution, learned, list_order, memory, place_paths, user_rules
 from gateway.canonical.cuts import Cut, Item, apply, items, settle
 from gateway.canonical.route import Skeleton, skeleton
-from gateway.canonical.rules import line_cuts
+from gateway.canonical.rules import find
 from gateway.canonical.settings import Settings
 from gateway.canonical.text import Document
 
 Value = TypeVar("Value")
+Key = Any  # hashable; a tuple of different things for each memo
 
 
 class Memo(Generic[Value]):
@@ -24,9 +25,9 @@ class Memo(Generic[Value]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._values: dict[Hashable, Value] = {}
+        self._values: dict[Key, Value] = {}
 
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
         value = self._values.pop(key, None)
         if value is None:
             value = make()
@@ -35,8 +36,12 @@ class Memo(Generic[Value]):
         self._values[key] = value
         return value
 
-    def keys(self) -> Sequence[Hashable]:
-        return tuple(self._values)
+    def peek(self, key: Key) -> Value | None:
+        """A result that is there, without making one or keeping it longer."""
+        return self._values.get(key)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,13 @@ def analyse(text: str, first: bool, settings: Settings) -> Analysis:
     """first: it is the first system text, where the attribution header may stand."""
     document = Document(text)
     header = attribution.cut(text) if first else None
-    found = [*([header] if header else []), *line_cuts(document)]
+    cuts, blocks = find(document)
+    found = [*([header] if header else []), *cuts]
     on = settle(cut for cut in found if cut.rule in settings.rules)
     off = settle(cut for cut in found if cut.rule not in settings.rules and cut.rule in settings.observe)
     on = settle([*on, *place_paths.cuts(document, on)])
     wanted = "memory" in settings.rules or "memory" in settings.observe
-    blocks = memory.find(document) if wanted else ()
+    blocks = blocks if wanted else ()
     bare = settle([*on, *memory.cuts(text, blocks, frozenset(block.label for block in blocks))])
     return Analysis(text, tuple(on), tuple(off), blocks, skeleton([apply(text, bare)]))
 

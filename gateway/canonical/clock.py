@@ -91,7 +91,9 @@ _NOT_NOW = re2.compile(
     r"(?i)\b(?:scenario|stor(?:y|ies)|hypothetical|fiction(?:al)?|simulat\w+|role-?play|examples?|samples?|tests?|assume|pretend|"
     r"suppose|deadline|cut-?off|always|geschichte|beispiele?|szenario|histoire|exemples?|ejemplos?|historia)\b|故事|例子|示例|物語|例です"
 )
-_ENDS = re2.compile(r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s|\s*\([^()\n]*\)\s*[.。]?\s*$)")
+_ENDS = re2.compile(
+    r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s|\s*\([^()\n]*\)\s*[.。]?\s*$)"
+)
 _GOES_ON = re2.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（|·•–—-]|です|だ|である)")
 _YEAR = re2.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
 _EPOCH = re2.compile(f"^{EPOCH}$")
@@ -158,9 +160,19 @@ def _sentences(document: Document, number: int) -> Iterator[Cut]:
         value, after = rest[start : start + length], rest[start + length :]
         if not length or _NOT_NOW.search(_sentence(rest)):
             continue
-        if brief and not (_ENDS.match(after) and has_date(value) | (rest[:2].lower() in ("it", "es", "il") and has_time(value))):
+        if brief and not (
+            _ENDS.match(after) and has_date(value) | (rest[:2].lower() in ("it", "es", "il") and has_time(value))
+        ):
             continue
-        yield Cut(base + begin + start, base + begin + start + length, NAME, "Date and time", rest[: start + length].strip(" *`"), value, stale=True)
+        yield Cut(
+            base + begin + start,
+            base + begin + start + length,
+            NAME,
+            "Date and time",
+            rest[: start + length].strip(" *`"),
+            value,
+            stale=True,
+        )
 
 
 def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
@@ -184,7 +196,12 @@ def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
 def _is_alone(document: Document, number: int) -> bool:
     line = document.lines[number]
     text = line.strip(" *_`")
-    return is_moment(text) and (has_date(text) or has_time(text)) and not document.heading(number) and _MARK.match(line) is not None
+    return (
+        is_moment(text)
+        and (has_date(text) or has_time(text))
+        and not document.heading(number)
+        and _MARK.match(line) is not None
+    )
 
 
 def _introduced(document: Document, number: int) -> bool:

@@ -67,7 +67,8 @@ def settle(cuts: Iterable[Cut]) -> list[Cut]:
 
 def apply(text: str, cuts: Sequence[Cut]) -> str:
     """`text` without the settled `cuts`."""
-    out, at = [], 0
+    out: list[str] = []
+    at = 0
     for cut in cuts:
         if cut.start < at:
             continue  # inside a block that went as a whole

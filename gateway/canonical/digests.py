@@ -86,7 +86,9 @@ def _others(data: dict[str, Any]) -> Iterator[bytes]:
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
         if kind not in ("text", "input_text", "output_text") and kind not in _NOT_SAID:
-            yield _dump({key: value for key, value in part.items() if key != "cache_control"} if isinstance(part, dict) else part)
+            yield _dump(
+                {key: value for key, value in part.items() if key != "cache_control"} if isinstance(part, dict) else part
+            )
     for key in ("images", "output", "name", "tool_name"):
         if data.get(key):
             yield _dump(data[key])

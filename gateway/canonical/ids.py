@@ -34,7 +34,9 @@ SHORT = frozenset({"session", "conversation", "sitzung", "checksum", "salt", "in
 """Labels that also introduce words: their value must look random."""
 
 _ID = re2.compile(r"^([\pL\pN][\pL\pN_.:@/=+-]*)")
-_RANDOM = re2.compile(r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{2,12}[_-][0-9a-z_-]{6,}|[0-9A-HJKMNP-TV-Z]{26})$")
+_RANDOM = re2.compile(
+    r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{2,12}[_-][0-9a-z_-]{6,}|[0-9A-HJKMNP-TV-Z]{26})$"
+)
 _DIGIT = re2.compile(r"\pN")
 _ENDS = re2.compile(r"^(?:`|\*\*|\"|')?\s*(?:[.。;,，]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s)")
 _SENTENCE = re2.compile(
@@ -75,4 +77,6 @@ def _sentences(document: Document, number: int) -> Iterator[Cut]:
         if intro and value:
             start = begin + intro.end()
             name = intro[0].strip(" :：`")
-            yield Cut(base + start, base + start + len(value), NAME, name, f"{intro[0]}{value}".replace("`", ""), value, stale=True)
+            yield Cut(
+                base + start, base + start + len(value), NAME, name, f"{intro[0]}{value}".replace("`", ""), value, stale=True
+            )

@@ -23,10 +23,10 @@ LINES, NEAR, MOST = 3000, 8, 64
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A text's lines without what other rules take out. checks: one checksum for each."""
+    """A text's lines without what other rules take out. checks: one checksum for each; not to be changed."""
 
     text: str
-    checks: tuple[int, ...]
+    checks: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,17 @@ class Change:
 
 
 def lines(text: str) -> Lines:
-    return Lines(text, tuple(zlib.crc32(encode(line)) for line in text.split("\n")[:LINES]))
+    return Lines(text, [zlib.crc32(encode(line)) for line in text.split("\n")[:LINES]])
 
 
 def judge(now: Lines, route: bytes, memory: Memory) -> tuple[list[Change], list[Row]]:
     """Lines that change in this route, as cuts of `now.text`, and what to remember."""
     known = memory.get("lines", route)
     if known is None:
-        return [], [Row("lines", route, [list(now.checks), {}])]
+        return [], [Row("lines", route, [now.checks, {}])]
     before, counts = known
+    if before == now.checks and not counts:
+        return [], []
     counts = dict(counts)
     differing = list(_differing(before, now.checks))
     for at in differing:
@@ -54,9 +56,11 @@ def judge(now: Lines, route: bytes, memory: Memory) -> tuple[list[Change], list[
         if place in counts or len(counts) < MOST:
             counts[place] = counts.get(place, 0) + 1
     changes = [
-        Change(_cut(now.text, at), counts[place]) for at in range(len(now.checks)) if (place := _between(now.checks, at)) in counts
+        Change(_cut(now.text, at), counts[place])
+        for at in range(len(now.checks))
+        if (place := _between(now.checks, at)) in counts
     ]
-    rows = [Row("lines", route, [list(now.checks), counts])] if list(now.checks) != before else []
+    rows = [Row("lines", route, [now.checks, counts])] if now.checks != before else []
     return changes, rows
 
 

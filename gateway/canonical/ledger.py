@@ -26,6 +26,8 @@ from typing import Any, Protocol
 import orjson
 
 DAY = 86400.0
+NOTES = frozenset({"note", "noted"})
+"""Kinds that no rule rests on; they change with every turn."""
 
 
 class Memory(Protocol):
@@ -33,7 +35,7 @@ class Memory(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Another number whenever something was forgotten, so that results that rest on it are not reused."""
+        """Another number whenever anything but a note was learned or forgotten, so that results that rest on it are not reused."""
 
     def get(self, kind: str, key: bytes) -> Any:
         """The value of a row, or None. Values are shared and must not be changed."""
@@ -71,7 +73,7 @@ class Ledger:
         self._expiry = expiry
         self._rows: dict[tuple[str, bytes], tuple[Any, float]] = {}
         self.epoch = 0
-        self._forgot()
+        self._changed()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -86,6 +88,8 @@ class Ledger:
         Returns the rows (kind, key) that fell out, so that a store on disk can delete them too.
         """
         for row in rows:
+            if row.kind not in NOTES:
+                self._changed()
             at = (row.kind, row.key)
             self._rows.pop(at, None)
             if row.value is not None:
@@ -105,7 +109,7 @@ class Ledger:
     def forget(self) -> None:
         """Drop everything."""
         self._rows.clear()
-        self._forgot()
+        self._changed()
 
     def rows(self) -> Iterator[tuple[Row, float]]:
         """All rows with the time of their last use, longest unused first."""
@@ -118,9 +122,9 @@ class Ledger:
             if len(self._rows) <= self._limit and now - self._rows[oldest][1] <= self._expiry:
                 return
             del self._rows[oldest]
-            self._forgot()
+            self._changed()
             yield oldest
 
-    def _forgot(self) -> None:
+    def _changed(self) -> None:
         Ledger._epochs += 1
         self.epoch = Ledger._epochs

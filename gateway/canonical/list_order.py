@@ -9,8 +9,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import re2
-
 from gateway.canonical.cuts import Cut
 from gateway.canonical.digests import encode
 from gateway.canonical.ledger import Memory, Row
@@ -20,7 +18,7 @@ NAME = "list_order"
 FEWEST, MOST = 3, 64
 """Items of a list, and lists of a route, that are looked at."""
 
-_BULLET = re2.compile(r"^\s*[-*+•]\s+\S")
+MARKS = ("- ", "* ", "+ ", "• ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,9 @@ def find(document: Document) -> tuple[List, ...]:
     return tuple(_lists(document))
 
 
-def judge(texts: Sequence[str], lists: Sequence[Sequence[List]], route: bytes, memory: Memory) -> tuple[list[list[Cut]], list[Row]]:
+def judge(
+    texts: Sequence[str], lists: Sequence[Sequence[List]], route: bytes, memory: Memory
+) -> tuple[list[list[Cut]], list[Row]]:
     """For each text the lists that came in another order than at first, and what to remember."""
     known: dict[str, list[int]] = memory.get("lists", route) or {}
     now = dict(known)
@@ -62,23 +62,23 @@ def _restored(text: str, one: List, first: Sequence[int]) -> Cut:
 
 
 def _lists(document: Document) -> Iterator[List]:
+    bullets = [number for number, line in enumerate(document.lines) if line.lstrip().startswith(MARKS) and document.prose(number)]
     run: list[int] = []
-    for number in range(len(document.lines) + 1):
-        inside = number < len(document.lines) and document.prose(number) and bool(_BULLET.match(document.lines[number]))
-        if inside and (not run or _indent(document, number) == _indent(document, run[0])):
-            run.append(number)
-            continue
-        nested = number < len(document.lines) and not document.blank(number) and _indent(document, number) > 0
-        if len(run) >= FEWEST and not nested and (one := _list(document, run)):
-            yield one
-        run = []
+    for number in bullets:
+        if run and (number != run[-1] + 1 or _indent(document, number) != _indent(document, run[0])):
+            yield from _list(document, run)
+            run = []
+        run.append(number)
+    yield from _list(document, run)
 
 
-def _list(document: Document, run: Sequence[int]) -> List | None:
+def _list(document: Document, run: Sequence[int]) -> Iterator[List]:
+    """A run of items as a list, unless it is short, has items twice, or its last item goes on in the line below."""
+    if len(run) < FEWEST or (not document.blank(run[-1] + 1) and _indent(document, run[-1] + 1) > 0):
+        return
     checks = tuple(zlib.crc32(encode(document.lines[at])) for at in run)
-    if len(set(checks)) < len(checks):
-        return None
-    return List(document.starts[run[0]], document.starts[run[-1]] + len(document.lines[run[-1]]), checks)
+    if len(set(checks)) == len(checks):
+        yield List(document.starts[run[0]], document.starts[run[-1]] + len(document.lines[run[-1]]), checks)
 
 
 def _indent(document: Document, number: int) -> int:

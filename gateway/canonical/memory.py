@@ -16,7 +16,7 @@ import re2
 
 from gateway.canonical.cuts import Cut
 from gateway.canonical.digests import encode
-from gateway.canonical.fields import normal
+from gateway.canonical.fields import normal, pattern
 from gateway.canonical.ledger import Memory, Row
 from gateway.canonical.text import Document
 
@@ -49,12 +49,16 @@ PASSAGES = _labels("""
     参考资料|検索結果|取得した文書|関連文書|参考情報
 """)
 
-_HEAD = re2.compile(r"^\s*(?:#{1,6}\s+|[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*([:：])?(?:\*\*|__)?\s*$")
+_HEAD = re2.compile(
+    r"^\s*(?:#{1,6}\s+|[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*([:：])?(?:\*\*|__)?\s*$"
+)
 _INLINE = re2.compile(r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S")
 _TAG = re2.compile(r"^\s*<([A-Za-z][\w-]{0,60})(?:\s[^<>\n]*)?>")
 _BULLET = re2.compile(r"^\s*[-*+•]\s+\S")
 _NUMBERED = re2.compile(r"^\s*\d{1,3}[.)]\s+\S")
 _INDENTED = re2.compile(r"^\s+\S")
+
+HINTS = (pattern(FACTS | PASSAGES),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +91,14 @@ class Verdict:
     rows: tuple[Row, ...]
 
 
-def find(document: Document) -> tuple[Block, ...]:
-    """The blocks of a text, in order."""
+def find(document: Document, lines: Sequence[int]) -> tuple[Block, ...]:
+    """The blocks of a text, in order. `lines`: those that the hints hit."""
     found: list[Block] = []
     names: dict[str, int] = {}
-    number = 0
-    while number < len(document.lines):
-        hit = _begins(document, number)
+    after = 0
+    for number in lines:
+        hit = _begins(document, number) if number >= after else None
         if not hit:
-            number += 1
             continue
         label, name, last = hit
         names[label] = names.get(label, 0) + 1
@@ -103,7 +106,7 @@ def find(document: Document) -> tuple[Block, ...]:
         start, end = document.starts[number], document.starts[last] + len(document.lines[last])
         items = _items(document, number + 1, last) if label in FACTS else ()
         found.append(Block(numbered, name, start, end, items))
-        number = last + 1
+        after = last + 1
     return tuple(found)
 
 
@@ -115,7 +118,9 @@ def judge(texts: Sequence[str], blocks: Sequence[Sequence[Block]], route: bytes,
     for label, (text, block) in present.items():
         was = now.get(label)
         moves = known is not None if was is None else bool(was[1]) or was[0] != block.version(text)
-        order = was[2] if was and isinstance(was[2], list) and sorted(was[2]) == sorted(block.order(text)) else block.order(text)
+        order = (
+            was[2] if was and isinstance(was[2], list) and sorted(was[2]) == sorted(block.order(text)) else block.order(text)
+        )
         now[label] = [was[0] if was else block.version(text), moves, order]
     for label in now.keys() - present.keys():
         now[label] = [now[label][0], True, now[label][2]]
@@ -184,7 +189,9 @@ def _list_end(document: Document, number: int) -> int:
     if below < len(document.lines) and document.blank(below) and below + 1 < len(document.lines):
         below += 1 if _BULLET.match(document.lines[below + 1]) else 0
     last = number
-    listed = below < len(document.lines) and bool(_BULLET.match(document.lines[below]) or _NUMBERED.match(document.lines[below]))
+    listed = below < len(document.lines) and bool(
+        _BULLET.match(document.lines[below]) or _NUMBERED.match(document.lines[below])
+    )
     for at in range(below, len(document.lines)):
         line = document.lines[at]
         if document.blank(at) or document.heading(at):

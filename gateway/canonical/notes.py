@@ -83,7 +83,9 @@ Told = dict[str, tuple[str | None, float]]
 """Key of an item -> what the notes of this request say last, and when that note was made."""
 
 
-def place(messages: Sequence[Message], items: Sequence[Item], root: bytes, memory: Memory, settings: Settings, now: float) -> Placed | None:
+def place(
+    messages: Sequence[Message], items: Sequence[Item], root: bytes, memory: Memory, settings: Settings, now: float
+) -> Placed | None:
     """Which messages carry which notes. root: who is asking, in which route. now: wall clock, seconds."""
     if not items and not memory.get("noted", root):
         return Placed({})
@@ -178,7 +180,9 @@ class _Turn:
         return Note(tuple(lines), made) if lines else None
 
     def _remember(self, stored: list[Sticky], old: Sticky | None, note: Note | None) -> list[Row]:
-        kept = [one for one in stored if one != old and (note is None or one.note.lines != note.lines or one.reply != self.reply)]
+        kept = [
+            one for one in stored if one != old and (note is None or one.note.lines != note.lines or one.reply != self.reply)
+        ]
         if note is None:
             return [_row(self.key, kept)] if kept != stored else []
         return [_row(self.key, [*kept, Sticky(note, self.reply, self.now)])]

@@ -71,8 +71,12 @@ _SYSTEM = re2.compile(
     r"bash|zsh|fish|sh|pwsh|powershell|cmd(?:\.exe)?|nushell|x86_64|amd64|arm64|aarch64|x64|python|node|go|rustc?|gcc|clang|java|openjdk|"
     r"ruby|npm|pnpm|yarn|uv|pip|cuda|nvidia|/bin/\w+|/usr/bin/\w+|v?\d+\.\d+)[^\n]{0,100})$"
 )
-_FLAG = re2.compile(r"^((?i:yes|no|true|false|clean|dirty|ja|nein|oui|non|sí|enabled|disabled|modified|none|是|否|はい|いいえ))\s*[.。]?\s*$")
-_ENDS = re2.compile(r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$|[.。;]\s|。|\s[|·•]\s|,\s)")
+_FLAG = re2.compile(
+    r"^((?i:yes|no|true|false|clean|dirty|ja|nein|oui|non|sí|enabled|disabled|modified|none|是|否|はい|いいえ))\s*[.。]?\s*$"
+)
+_ENDS = re2.compile(
+    r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$|[.。;]\s|。|\s[|·•]\s|,\s)"
+)
 _INSTRUCTS = re2.compile(
     r"(?i)\b(?:must|never|always|should|do not|don't|only|please|use|create|keep|avoid|prefer|required?|supported|niemals|immer|jamais|"
     r"toujours|nunca|siempre)\b"
@@ -151,7 +155,9 @@ def _name(intro: str) -> str:
 
 def _cut(document: Document, field: Field, length: int) -> Cut:
     value = document.text[field.start : field.start + length]
-    return Cut(field.start, field.start + length, NAME, field.name, f"{field.name}: {value}", value, _leaves(value, field.label))
+    return Cut(
+        field.start, field.start + length, NAME, field.name, f"{field.name}: {value}", value, _leaves(value, field.label)
+    )
 
 
 def _leaves(value: str, name: str) -> str:

@@ -14,9 +14,11 @@ from gateway.canonical.cuts import SEAM, Cut
 from gateway.canonical.place import NAME
 from gateway.canonical.text import Document
 
-TAGS = "env|environment|environment_context|environment_details|environment_info|env_info|system_info|system_information|workspace_info|\
+TAGS = (
+    "env|environment|environment_context|environment_details|environment_info|env_info|system_info|system_information|workspace_info|\
 git_status|gitstatus|git-status|git_context|git_info|runtime_info|host_info|user_environment|current_environment|working_environment|\
 session_context|git|workspace|project_layout|file_tree|directory_tree|directory_structure"
+)
 
 _OPEN = re2.compile(rf"(?i)^\s*<({TAGS})>\s*$")
 _GIT_LABEL = re2.compile(
@@ -31,7 +33,9 @@ _GIT_FACT = re2.compile(
     r"|^\s*(?:On branch \S+|nothing to commit.*|Your branch is .*|\(?clean\)?|\(?no (?:uncommitted )?changes\)?|working tree clean)\s*$"
     r"|^\s+(?:modified|new file|deleted|renamed|typechange):\s+\S|^\s*\(use \"git .*\)\s*$|^\s*\(none\)\s*$"
 )
-_ASKS = re2.compile(r"(?i)\b(?:must|never|always|should|do not|don't|please|you (?:can|may|will|are)|prefer|avoid|make sure|remember)\b")
+_ASKS = re2.compile(
+    r"(?i)\b(?:must|never|always|should|do not|don't|please|you (?:can|may|will|are)|prefer|avoid|make sure|remember)\b"
+)
 
 HINTS = (
     rf"(?i)^\s*</?(?:{TAGS})>\s*$",

@@ -60,7 +60,10 @@ def resolve(scope: bytes, shape: Skeleton, memory: Memory) -> tuple[Route, list[
     best = max(known, key=lambda one: _likeness(one[1], shape.sketch), default=None)
     if best is not None and _likeness(best[1], shape.sketch) >= ALIKE:
         return Route(bytes.fromhex(best[0]), True), [Row("route", exact, best[0])]
-    rows = [Row("route", exact, exact.hex()), Row("routes", scope, [*known[1 - MAX_ROUTES :], [exact.hex(), list(shape.sketch)]])]
+    rows = [
+        Row("route", exact, exact.hex()),
+        Row("routes", scope, [*known[1 - MAX_ROUTES :], [exact.hex(), list(shape.sketch)]]),
+    ]
     return Route(exact, False), rows
 
 

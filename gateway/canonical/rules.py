@@ -1,15 +1,15 @@
 """All rules, in the order in which they apply. A rule is one file; this is the only list of them. Pure.
 
-    attribution   drops the rotating billing header              attribution.py
-    tools         one order for tools and schema keywords        tools.py
-    clock         current date and time                          clock.py
-    place         where the agent runs                           place.py, place_blocks.py, place_paths.py
-    ids           session, request, message and trace ids        ids.py
-    counters      budgets, usage, uptimes, telemetry             counters.py
-    memory        blocks of memories, once they differ           memory.py
-    list_order    permuted bullet lists (observe by default)     list_order.py
-    learned       lines seen to change (observe by default)      learned.py
-    user rules    move, drop or freeze, from the configuration   user_rules.py
+attribution   drops the rotating billing header              attribution.py
+tools         one order for tools and schema keywords        tools.py
+clock         current date and time                          clock.py
+place         where the agent runs                           place.py, place_blocks.py, place_paths.py
+ids           session, request, message and trace ids        ids.py
+counters      budgets, usage, uptimes, telemetry             counters.py
+memory        blocks of memories, once they differ           memory.py
+list_order    permuted bullet lists (observe by default)     list_order.py
+learned       lines seen to change (observe by default)      learned.py
+user rules    move, drop or freeze, from the configuration   user_rules.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import re2
 
-from gateway.canonical import clock, counters, ids, place, place_blocks
+from gateway.canonical import clock, counters, ids, memory, place, place_blocks
 from gateway.canonical.cuts import Cut
 from gateway.canonical.digests import encode
 from gateway.canonical.text import Document
@@ -46,10 +46,10 @@ LINE_RULES = (
 
 
 def _compile() -> tuple[re2.Set, list[int]]:
-    """One set over the hints of all rules, and which rule each of them is of."""
+    """One set over the hints of all rules, and which rule each of them is of; the memory rule's come last."""
     hints, owners = re2.Set.SearchSet(), []
-    for at, rule in enumerate(LINE_RULES):
-        for hint in rule.hints:
+    for at, wanted in enumerate((*(rule.hints for rule in LINE_RULES), memory.HINTS)):
+        for hint in wanted:
             hints.Add(hint)
             owners.append(at)
     hints.Compile()
@@ -59,13 +59,12 @@ def _compile() -> tuple[re2.Set, list[int]]:
 _HINTS, _OWNERS = _compile()
 
 
-def line_cuts(document: Document) -> Iterator[Cut]:
-    """What the rules over lines find in a text, in the order of the rules."""
-    hits: list[list[int]] = [[] for _ in LINE_RULES]
+def find(document: Document) -> tuple[list[Cut], tuple[memory.Block, ...]]:
+    """What the rules over lines find in a text, in the order of the rules, and its memory blocks."""
+    hits: list[list[int]] = [[] for _ in (*LINE_RULES, memory)]
     for number, line in enumerate(document.lines):
         found = _HINTS.Match(encode(line)) if line else None
         for at in {_OWNERS[hint] for hint in found} if found else ():
             hits[at].append(number)
-    for rule, lines in zip(LINE_RULES, hits, strict=True):
-        if lines:
-            yield from rule.cuts(document, lines)
+    cuts = [cut for rule, lines in zip(LINE_RULES, hits[:-1], strict=True) if lines for cut in rule.cuts(document, lines)]
+    return cuts, memory.find(document, hits[-1])

@@ -26,11 +26,14 @@ _ASKS = (
 )
 _HEADS_SHOWN = re2.compile(rf"(?i){_SHOWN}")
 _INTRODUCES_SHOWN = re2.compile(rf"(?i){_SHOWN}|{_ASKS}")
-_FOR_EXAMPLE = re2.compile(r"(?i)^\W*(?:for )?(?:examples?|e\.g\.?|for instance|beispiel|z\.\s?b\.|exemple|ejemplo)\b|^\W*(?:例如|比如|示例|例)[:：]")
+_FOR_EXAMPLE = re2.compile(
+    r"(?i)^\W*(?:for )?(?:examples?|e\.g\.?|for instance|beispiel|z\.\s?b\.|exemple|ejemplo)\b|^\W*(?:例如|比如|示例|例)[:：]"
+)
 _ITEM = re2.compile(r"^(?:\s+|\s*(?:[-*+•–]|\d{1,3}[.)])\s)")
-_METADATA = re2.compile(r"(?i)^\W*(?:version|author|title|revision|license|copyright|status|effective|subject|from|to|cc|name)\W*[:=]")
+_METADATA = re2.compile(
+    r"(?i)^\W*(?:version|author|title|revision|license|copyright|status|effective|subject|from|to|cc|name)\W*[:=]"
+)
 _BREAK = re2.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
-_QUOTE = re2.compile(r"^\s*>")
 _BEGIN = re2.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?(?:\*\*|__)?")
 
 
@@ -55,10 +58,12 @@ class Document:
 
     def prose(self, number: int) -> bool:
         """Whether a statement may be looked for in this line: no code, not quoted."""
-        return self.kind(number) == PROSE and not _QUOTE.match(self.lines[number])
+        return self.kind(number) == PROSE and not self.lines[number].lstrip().startswith(">")
 
     def heading(self, number: int) -> int:
         """1-6 for a Markdown heading, else 0."""
+        if "#" not in self.lines[number][:4]:
+            return 0
         match = _HEADING.match(self.lines[number])
         return len(match[1]) if match and self.kind(number) == PROSE else 0
 

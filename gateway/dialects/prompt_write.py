@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import orjson
 
 from gateway.dialects.prompt import Prompt, Text
 from gateway.dialects.prompt_ranges import Doubt, Path, Span, locate, splice, string
 
 
-def render(raw: bytes, before: Prompt, after: Prompt, tools: bytes | None = None) -> bytes:
+def render(raw: bytes, before: Prompt, after: Prompt, tools: bytes | None = None, spans: Mapping[Path, Span] | None = None) -> bytes:
     """`raw`, which `before` was read from, with the texts of `after`; tools: new JSON for the list of tools.
 
-    A system text that `after` no longer has is taken out with its block, or emptied where its place is a message.
+    spans: ranges in `raw` that are known already. A system text that `after` no longer has is taken out with its block, or emptied where its place is a message.
     Raises Doubt if the bytes are not what `before` says; then they must go out as they are.
     """
-    changed = {text.path: text for text in _texts(after)}
-    old = {text.path: text for text in _texts(before)}
-    edits: dict[Path, tuple[str, str | None]] = {}
-    for path, text in old.items():
-        new = changed.get(path)
-        if new is None or new.text != text.text:
-            edits[path] = (text.text, new.text if new else None)
+    changed = {text.path: text.text for text in _texts(after)}
+    old = {text.path: text.text for text in _texts(before)}
+    edits = {path: (text, changed.get(path)) for path, text in old.items() if changed.get(path) != text}
     if not edits and tools is None:
         return raw
     gone = {_block(path): path for path, (_, new) in edits.items() if new is None}
     paths = [*edits, *gone]
     if tools is not None and before.tools:
         paths.append(before.tools[0])
-    spans = locate(raw, paths)
+    if spans is None:
+        spans = locate(raw, paths)
     changes: list[tuple[Span, bytes]] = []
     for path, (was, new) in edits.items():
         start, end = spans[path]
