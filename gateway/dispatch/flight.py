@@ -13,7 +13,8 @@ from gateway.values import Client, First, Outcome, Record, Usage
 
 @dataclass(slots=True)
 class Flight:
-    """Times are monotonic seconds. read: the request had been read completely (TTFT counts from here)."""
+    """Times are monotonic seconds. read: the request had been read completely (TTFT counts from here); edits: what was changed
+    in the prompt, as the reply's header tells it."""
 
     id: str
     client: Client
@@ -36,12 +37,20 @@ class Flight:
     retries: int = 0
     usage: Usage = field(default_factory=Usage)
     overhead: dict[str, float] = field(default_factory=dict)
+    edits: str = ""
+    mark: float = 0.0
     status: int = 0
     outcome: Outcome = "internal_error"
     error: str | None = None
 
     def __post_init__(self) -> None:
         self.begun, self.wall = self.clock.now(), self.clock.wall()
+
+    def lap(self, stage: str) -> None:
+        """The time since the request was read, or since the last lap, was spent on this stage."""
+        now = self.clock.now()
+        self.overhead[stage] = now - max(self.mark, self.read or self.begun)
+        self.mark = now
 
     def knows(self, key: str) -> None:
         """Who the client is, as told by the digest of its key."""

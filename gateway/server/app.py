@@ -104,6 +104,8 @@ class App:
         addresses = await asyncio.to_thread(addresses_of, config)
         if config.admin.address != self.gateway.now.config.admin.address:
             raise ConfigError("admin.listen cannot change while the gateway runs; restart it.")
+        if config.state_dir != self.gateway.memory.directory:
+            raise ConfigError("state_dir cannot change while the gateway runs; restart it.")
         wanted = {(door.host, door.port) for door in config.listeners}
         opened: dict[Address, Site] = {}
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from gateway.events import Bus, RequestClosed
 from gateway.metrics import Metrics
 from gateway.routing.fleet import Catalog, NamedModel
 from gateway.server import guard
+from gateway.server.stable import Stabilizer
 from gateway.state.fleet import BackendState, Fleet
+from gateway.state.memory import Memory
 from gateway.state.requests import Requests
 from gateway.values import Client, Route, Target
 
@@ -36,6 +39,7 @@ class Generation:
     addresses: Mapping[str, Address]
     states: Mapping[str, BackendState]
     doors: Mapping[tuple[str, int], Listener]
+    stabilizer: Stabilizer
 
     def places(self, route: Route) -> tuple[Place, ...]:
         return tuple(Place(t, self.states[t.backend], self.addresses[t.backend]) for t in route.targets)
@@ -55,6 +59,7 @@ class Gateway:
         self.requests = Requests()
         self.bus.subscribe(self.metrics.on_event)
         self.bus.subscribe(self.requests.on_event)
+        self.memory = Memory(config.state_dir, self.clock)
         self.draining = False
         self.running = 0  # requests that have begun and not ended, wherever they wait
         self.now = self.take(config, addresses_of(config))
@@ -63,8 +68,15 @@ class Gateway:
         """Make this configuration the one that new requests begin with. Cannot fail."""
         self.fleet.apply(config.backends)
         doors = {(door.host, door.port): door for door in config.listeners}
-        self.now = Generation(config, _catalog(config), addresses, dict(self.fleet.states), doors)
+        self.now = Generation(config, _catalog(config), addresses, dict(self.fleet.states), doors, self._stabilizer(config))
         return self.now
+
+    def _stabilizer(self, config: Config) -> Stabilizer:
+        """The one that there is, with all that it has seen, unless its part of the configuration changed."""
+        old: Generation | None = getattr(self, "now", None)
+        if old is not None and old.config.canonical == config.canonical:
+            return old.stabilizer
+        return Stabilizer(config.canonical, self.memory, self.bus, self.clock)
 
     def begin(self, request: BaseRequest) -> Flight:
         """A new flight for a request, counted from here."""
@@ -95,6 +107,7 @@ class Gateway:
 
     async def aclose(self) -> None:
         await self.upstream.close()
+        await asyncio.to_thread(self.memory.close)
 
 
 def addresses_of(config: Config) -> dict[str, Address]:

@@ -6,8 +6,8 @@ import orjson
 from multidict import CIMultiDict
 
 from gateway.backends.base import Kind
-from gateway.dialects.openai import usage_request
 from gateway.dialects.base import Endpoint
+from gateway.dialects.openai import usage_request
 from gateway.dispatch.plan import Order
 from gateway.errors import BadRequest
 from gateway.server.exchange import Exchange

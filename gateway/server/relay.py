@@ -7,59 +7,81 @@ from __future__ import annotations
 
 from gateway.dialects.base import Endpoint, Tap
 from gateway.dispatch.dispatcher import Reply
+from gateway.errors import UpstreamError
 from gateway.routing.choose import choose
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
 from gateway.server.headers import to_client
 from gateway.server.orders import answer_order, hides_usage
 from gateway.server.reading import read_call
-from gateway.server.replies import close_record, is_stream, next_piece, our_headers
+from gateway.server.replies import REFUSALS, close_record, is_stream, next_piece, our_headers
 
 AFTER_THE_END = 2.0  # seconds that a backend may take to end a reply whose last event has been seen
 
 
 async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> None:
     """One request for an answer. Raises Refusal, UpstreamError, Expired, ConnectionError; the caller tells the client."""
-    flight, fleet = exchange.flight, gateway.fleet
+    flight, fleet, now = exchange.flight, gateway.fleet, exchange.now
     call = await read_call(exchange, endpoint)
     flight.read = gateway.clock.now()
     home = gateway.home(exchange.door)
-    route = choose(call.model, call.path, fleet.view, exchange.now.catalog, home.name if home else "", fleet.load)
+    route = choose(call.model, call.path, fleet.view, now.catalog, home.name if home else "", fleet.load)
     flight.label, flight.decision = route.label, route.decision
-    order = answer_order(call, route, endpoint, exchange)
-    flight.overhead["route"] = gateway.clock.now() - flight.read
-    async with gateway.dispatcher.open(order, flight, exchange.deadline) as reply:
-        streaming = is_stream(reply.response)
-        tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=streaming and hides_usage(call, reply.kind))
-        exchange.tap = tap
-        await carry(exchange, reply, tap, streaming)
-        close_record(flight, call, reply, tap, streaming)
+    flight.lap("route")
+    stable = now.stabilizer.make(call, (call.model or "", route.label))
+    flight.lap("canonical")
+    for attempt in stable.tries:  # the canonical body; the client's own, if a server refuses that
+        flight.edits = stable.header if attempt is not call else ""
+        order = answer_order(attempt, route, endpoint, exchange)
+        async with gateway.dispatcher.open(order, flight, exchange.deadline) as reply:
+            streaming = is_stream(reply.response)
+            tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=streaming and hides_usage(call, reply.kind))
+            exchange.tap = tap
+            if await carry(exchange, reply, tap, streaming, refusable=attempt is not call):
+                close_record(flight, call, reply, tap, streaming)
+                now.stabilizer.learn(stable, attempt, flight.outcome, tap.seen)
+                break
+        flight.retries += 1
     await exchange.finish()
 
 
-async def carry(exchange: Exchange, reply: Reply, tap: Tap, streaming: bool) -> None:
+async def carry(exchange: Exchange, reply: Reply, tap: Tap, streaming: bool, *, refusable: bool) -> bool:
     """The reply's bytes, as they come. A stream's headers go out at once; a document's with its first byte, so that a backend
-    that dies before it costs an error reply and not a broken connection."""
-    flight, deadline, response = exchange.flight, exchange.deadline, reply.response
+    that dies before it costs an error reply and not a broken connection.
+
+    refusable: the body was edited; False, with not a byte of the reply passed on, if that is what the backend did not like.
+    """
+    flight, deadline, response, written = exchange.flight, exchange.deadline, reply.response, False
+    if refusable and response.status in REFUSALS:
+        return False
     headers = to_client(response.headers, decoded="Content-Encoding" in response.headers, streaming=streaming)
     headers.update(our_headers(flight, reply))
-    if streaming:
+    if streaming and exchange.response is None:
         await exchange.start(response.status, headers, streaming=True)
-    data = reply.head
+    elif exchange.response is not None and not streaming:  # a stream was refused after its headers, and its own bytes too
+        raise UpstreamError(f"{reply.target.backend} refused the request.", code=f"upstream_{response.status}")
+    data, end = reply.head, None
     while True:
         if data:
             out = tap.feed(data)
             if tap.seen.first and flight.first is None:
                 flight.saw_first(tap.seen.first)
+            if refusable and tap.seen.error and not (written or tap.seen.first):
+                return False
             if exchange.response is None:
                 await exchange.start(response.status, headers)
             if out:
                 await exchange.write(out)
+                written = True
         deadline.move(reply.idle if tap.seen.first else reply.first_byte, "upstream")
-        data = await next_piece(reply, patience=AFTER_THE_END if streaming and tap.seen.finished else None)
+        if end is None and streaming and tap.seen.finished and ends_once(call):
+            end = deadline.now() + AFTER_THE_END
+        data = await next_piece(reply, end)
         if not data:
             break
     if rest := tap.close():
         await exchange.write(rest)
+    close_record(flight, call, reply, tap, streaming)
     if exchange.response is None:  # an empty document
         await exchange.start(response.status, headers)
+    return True

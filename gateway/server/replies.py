@@ -15,6 +15,9 @@ from gateway.dispatch.flight import Flight
 from gateway.errors import UpstreamDied
 from gateway.values import Call, Usage
 
+REFUSALS = frozenset({400, 413, 422, 500, 501})
+"""Statuses by which a server may say that it cannot work with a body; the others have reasons that no edit causes."""
+
 STREAMS = ("text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
@@ -22,20 +25,30 @@ def is_stream(response: aiohttp.ClientResponse) -> bool:
     return response.content_type in STREAMS
 
 
-async def next_piece(reply: Reply, patience: float | None = None) -> bytes:
+async def next_piece(reply: Reply, end: float | None = None) -> bytes:
     """What the backend sends next, b"" at the end. Raises UpstreamDied.
 
-    patience: the reply is complete, and a backend that does not end it within so many seconds has ended it for us.
+    end: the reply is complete, and whatever its backend does from now on, it is over at this time of the loop.
     """
+    if end is not None and asyncio.get_running_loop().time() >= end:
+        return b""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout_at(end):
             return await reply.response.content.readany()
     except TimeoutError:
-        if patience is not None:
+        if end is not None:
             return b""
         raise
     except (aiohttp.ClientError, OSError) as error:
+        if end is not None:
+            return b""
         raise UpstreamDied(f"{reply.target.backend} closed the connection before its answer was complete.") from error
+
+
+def ends_once(call: Call) -> bool:
+    """Whether the first terminator is the last: on llama.cpp's own paths, each of several prompts has one of its own."""
+    prompt = call.body.get("prompt") if call.body else None
+    return call.dialect != "llamacpp" or not isinstance(prompt, list) or all(isinstance(part, int) for part in prompt)
 
 
 def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:
@@ -44,6 +57,8 @@ def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:
     if flight.headers_at is not None and flight.read is not None:
         spans["upstream"] = max(0.0, flight.headers_at - flight.read - flight.queue)
     headers: CIMultiDict[str] = CIMultiDict({"X-Warmgate-Backend": reply.target.backend})
+    if flight.edits:
+        headers["X-Warmgate-Edits"] = flight.edits
     if flight.decision:
         headers["X-Warmgate-Route"] = flight.decision
     headers["Server-Timing"] = ", ".join(f"{name};dur={seconds * 1000:.1f}" for name, seconds in spans.items())
@@ -53,7 +68,8 @@ def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:
 def close_record(flight: Flight, call: Call, reply: Reply, tap: Tap, streaming: bool) -> None:
     """Keep what was seen of a reply whose bytes have all been passed on.
 
-    Raises UpstreamDied when a stream ended without its terminator: the client must not take it for complete.
+    Raises UpstreamDied when a stream ended without its terminator, or a document in its middle: the client must not take it
+    for complete.
     """
     status, seen = reply.response.status, tap.seen
     flight.usage = trusted(seen.usage, call.path, reply.kind)
@@ -63,15 +79,21 @@ def close_record(flight: Flight, call: Call, reply: Reply, tap: Tap, streaming: 
         flight.ends(status, "client_error", f"upstream_{status}")
     elif seen.error is not None:
         flight.ends(status, "upstream_error", "upstream_error_in_reply")
-    elif streaming and not complete(seen):
+    elif not complete(seen) and (streaming or _may_be_cut(reply.response)):
         raise UpstreamDied(f"{reply.target.backend} ended its answer before it was complete.", code="upstream_incomplete")
     else:
         flight.ends(status, "ok")
 
 
 def complete(seen: Seen) -> bool:
-    """Whether a stream that has ended cleanly is whole: its terminator came, or at least the reason why it stopped."""
+    """Whether a reply that has ended cleanly is whole: its terminator came, or at least the reason why it stopped."""
     return seen.finished or seen.stopped
+
+
+def _may_be_cut(response: aiohttp.ClientResponse) -> bool:
+    """Whether only the end of the connection ended this JSON document, so that HTTP did not tell if it was the whole."""
+    framed = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+    return not framed and response.content_type == "application/json"
 
 
 def trusted(usage: Usage, path: str, kind: Kind) -> Usage:

@@ -11,19 +11,19 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.canonical import notes
 from gateway.canonical.canonicalize import Canonicalizer
 from gateway.canonical.result import Result
 from gateway.canonical.settings import Mode
 from gateway.clock import Clock
 from gateway.config.canonical import Canonical
+from gateway.dialects.base import Seen
 from gateway.dialects.prompt import Prompt
 from gateway.dialects.prompt_read import read
 from gateway.errors import BadRequest
 from gateway.events import Bus, Canonicalized, RewriteRejected
 from gateway.logs import printable
 from gateway.state.memory import Memory
-from gateway.values import Call
+from gateway.values import Call, Outcome
 
 log = logging.getLogger("warmgate.canonical")
 
@@ -36,7 +36,7 @@ CLIENTS = 256  # clients that have been told of their first edit
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """A call in its canonical form. call: what is sent; original: as the client sent it; result: None if it was not looked at."""
+    """A call in its canonical form. call: what is sent; original: as the client sent it; result: None: not looked at."""
 
     call: Call
     original: Call
@@ -45,6 +45,11 @@ class Stable:
     @property
     def edited(self) -> bool:
         return self.call is not self.original
+
+    @property
+    def tries(self) -> tuple[Call, ...]:
+        """What is sent, in turn, until a server does not refuse it."""
+        return (self.call, self.original) if self.edited else (self.original,)
 
     @property
     def header(self) -> str:
@@ -81,12 +86,12 @@ class Stabilizer:
         self._tell_once(call, result)
         return Stable(replace(call, raw=result.body), call, result)
 
-    def heard(self, stable: Stable, reply: bytes) -> None:
-        """The reply to a new turn is known. reply: its digest."""
-        if stable.edited and stable.result and stable.result.sent:
-            self._memory.remember(notes.heard(stable.result.sent, reply, self._memory.ledger))
+    def learn(self, stable: Stable, sent: Call, outcome: Outcome, seen: Seen) -> None:
+        """A reply is complete. sent: the call that it answers."""
+        if stable.edited and outcome == "ok" and sent is stable.original:
+            self._refused(stable)
 
-    def rejected(self, stable: Stable) -> None:
+    def _refused(self, stable: Stable) -> None:
         """A server refused the edited body and took the client's own."""
         route = stable.result.route if stable.result else b""
         count = self._rejected[route] = self._rejected.pop(route, 0) + 1

@@ -59,7 +59,7 @@ class Metrics(dict[tuple[str, frozenset[tuple[str, str]]], float]):
 
 
 class GatewayProcess:
-    """One gateway. `listen`, `admin` and `log` are filled in where the given configuration leaves them out.
+    """One gateway. `listen`, `admin`, `state_dir` and `log` are filled in where the given configuration leaves them out.
 
     command: what is run, with the path of the configuration as its last argument; check: the end of the block asserts
     `assert_clean`; ready: seconds that it may take until the admin port answers /healthz.
@@ -78,6 +78,7 @@ class GatewayProcess:
         self.config: dict[str, Any] = {
             "listen": f"127.0.0.1:{free_port()}",
             "admin": {"listen": f"127.0.0.1:{free_port()}"},
+            "state_dir": str(directory / "state"),
             "log": {"format": "json", "level": "debug"},
             **config,
         }
