@@ -7,8 +7,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -56,11 +57,16 @@ SMALLEST = """    # warmgate.yaml
 
 def run(config: Config, load: Callable[[], Config], path: Path, writer: logs.Logs) -> int:
     """Serve until told to stop. Returns the exit code."""
+    return _runner()(serve(config, load, path, writer))
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(serve(config, load, path, writer))
-    return int(uvloop.run(serve(config, load, path, writer)))
+        return asyncio.run
+    runner: Callable[[Coroutine[Any, Any, int]], int] = uvloop.run
+    return runner
 
 
 async def serve(config: Config, load: Callable[[], Config], path: Path, writer: logs.Logs) -> int:

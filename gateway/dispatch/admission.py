@@ -36,6 +36,13 @@ class Admission:
     def waiting(self, backend: str) -> int:
         return sum(len(gate.waiting) for (name, _), gate in self._gates.items() if name == backend)
 
+    def resize(self, backend: str, capacity: int | None) -> None:
+        """A probe or a reload has found another capacity: who waits may find a place now."""
+        for (name, _), gate in self._gates.items():
+            if name == backend:
+                gate.capacity = capacity
+                self._wake(gate)
+
     @asynccontextmanager
     async def enter(self, backend: str, model: str, capacity: int | None, queue: int) -> AsyncIterator[None]:
         """Hold a place while the block runs; wait for one if there is none.
@@ -44,7 +51,7 @@ class Admission:
         """
         key = (backend, model)
         gate = self._gates.setdefault(key, Gate(capacity))
-        gate.capacity = capacity  # a reload or a probe may have changed it
+        gate.capacity = capacity
         try:
             await self._take(gate, backend, queue)
             try:
@@ -73,7 +80,7 @@ class Admission:
             if turn.done() and not turn.cancelled():
                 gate.active -= 1
                 self._wake(gate)
-            else:
+            elif turn in gate.waiting:  # _wake drops one that was cancelled
                 gate.waiting.remove(turn)
             raise
 

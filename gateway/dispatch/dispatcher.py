@@ -21,7 +21,7 @@ from gateway.dispatch.flight import Flight
 from gateway.dispatch.plan import Order, Place
 from gateway.dispatch.upstream import Upstream
 from gateway.errors import Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
-from gateway.events import Bus, RequestLeft, RequestStarted
+from gateway.events import BackendProbed, Bus, RequestLeft, RequestStarted
 from gateway.state.fleet import BackendState, Fleet
 from gateway.values import Target
 
@@ -50,6 +50,7 @@ class Dispatcher:
     def __init__(self, fleet: Fleet, upstream: Upstream, bus: Bus):
         self._fleet, self._upstream, self._bus = fleet, upstream, bus
         self._admission = Admission()
+        bus.subscribe(self._on_event)
 
     def waiting(self, backend: str) -> int:
         return self._admission.waiting(backend)
@@ -118,6 +119,10 @@ class Dispatcher:
         except Unreachable:
             self._fleet.failed(place.state.name)
             raise
+
+    def _on_event(self, event: object) -> None:
+        if isinstance(event, BackendProbed) and (state := self._fleet.states.get(event.name)):
+            self._admission.resize(event.name, self._capacity(state))
 
     @contextmanager
     def _working(self, state: BackendState, flight: Flight) -> Iterator[None]:

@@ -60,6 +60,8 @@ class App:
         await self._open_admin(config.admin.address)
         await self.prober.apply(config.backends, self.gateway.now.addresses)
         await self.prober.first_look(FIRST_LOOK)
+        for site in self.sites.values():  # until now connections have waited in the kernel
+            await site.accepting.start_serving()
 
     async def reload(self) -> str | None:
         """Read the configuration again and take it over, all or nothing. Returns what is wrong with it, or None."""
@@ -116,6 +118,8 @@ class App:
                 site.accepting.close()
             raise
         self.gateway.take(config, addresses)
+        for site in opened.values():
+            await site.accepting.start_serving()
         for address in self.sites.keys() - wanted:
             site = self.sites.pop(address)
             site.accepting.close()
@@ -141,7 +145,7 @@ class App:
 
 async def _accept(host: str, port: int, server: web.Server) -> tuple[asyncio.Server, Address]:
     sock = _bind(host, port)
-    accepting = await asyncio.get_running_loop().create_server(server, sock=sock, backlog=1024)
+    accepting = await asyncio.get_running_loop().create_server(server, sock=sock, backlog=1024, start_serving=False)
     return accepting, sock.getsockname()[:2]
 
 
