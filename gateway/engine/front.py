@@ -23,7 +23,8 @@ class GatewayServer:
     def __init__(self, backend_url: str, directory: Path, settings: Mapping[str, Any] | None = None) -> None:
         self._child = Child("gateway", "gateway", directory)
         self._config_file = directory / "warmgate.yaml"
-        self._settings = {"backends": {BACKEND: {"kind": "llamacpp", "url": backend_url}}, **(settings or {})}
+        smallest = {"backends": {BACKEND: {"kind": "llamacpp", "url": backend_url}}, "state_dir": ""}
+        self._settings = {**smallest, **(settings or {})}
         self.port = 0
         self.admin_port = 0
 
