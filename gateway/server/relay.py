@@ -14,7 +14,8 @@ from gateway.server.gateway import Gateway
 from gateway.server.headers import to_client
 from gateway.server.orders import answer_order, hides_usage
 from gateway.server.reading import read_call
-from gateway.server.replies import REFUSALS, close_record, is_stream, next_piece, our_headers
+from gateway.server.replies import REFUSALS, close_record, ends_once, is_stream, next_piece, our_headers
+from gateway.values import Call
 
 AFTER_THE_END = 2.0  # seconds that a backend may take to end a reply whose last event has been seen
 
@@ -37,15 +38,14 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
             streaming = is_stream(reply.response)
             tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=streaming and hides_usage(call, reply.kind))
             exchange.tap = tap
-            if await carry(exchange, reply, tap, streaming, refusable=attempt is not call):
-                close_record(flight, call, reply, tap, streaming)
+            if await carry(exchange, attempt, reply, tap, streaming, refusable=attempt is not call):
                 now.stabilizer.learn(stable, attempt, flight.outcome, tap.seen)
                 break
         flight.retries += 1
     await exchange.finish()
 
 
-async def carry(exchange: Exchange, reply: Reply, tap: Tap, streaming: bool, *, refusable: bool) -> bool:
+async def carry(exchange: Exchange, call: Call, reply: Reply, tap: Tap, streaming: bool, *, refusable: bool) -> bool:
     """The reply's bytes, as they come. A stream's headers go out at once; a document's with its first byte, so that a backend
     that dies before it costs an error reply and not a broken connection.
 

@@ -1,0 +1,25 @@
+"""One gateway for each module. A module that needs another configuration sets `RIG`, the arguments of `rig.running`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+pytest.register_assert_rewrite("tests.plumbing.rig")
+
+from tests.plumbing.rig import Rig, running  # noqa: E402
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
+    async with running(tmp_path_factory.mktemp("gateway"), **getattr(request.module, "RIG", {})) as started:
+        yield started
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a module share its loop, because they share its servers."""
+    for item in items:
+        if "/plumbing/" in item.nodeid or item.nodeid.startswith("plumbing/"):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
