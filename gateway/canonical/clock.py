@@ -86,7 +86,7 @@ _SENTENCES = (
     r"|(?:今日|本日|現在|今)(?:の(?:日付|日時|時刻|時間))?は[、,]?|(?:現在(?:の)?)?(?:日時|時刻|日付)は[、,]?)"
 )
 _SENTENCE = re2.compile(rf"^(?i:{_SENTENCES})\s*[:：]?\s*(?:\*\*|`)?")
-_BRIEF = re2.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est|as of|stand:?|nous sommes|now|today|date|time)[,:]?\s+")
+_BRIEF = re2.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today),?\s+")
 _NOT_NOW = re2.compile(
     r"(?i)\b(?:scenario|stor(?:y|ies)|hypothetical|fiction(?:al)?|simulat\w+|role-?play|examples?|samples?|tests?|assume|pretend|"
     r"suppose|deadline|cut-?off|always|geschichte|beispiele?|szenario|histoire|exemples?|ejemplos?|historia)\b|故事|例子|示例|物語|例です"
@@ -176,14 +176,17 @@ def _sentences(document: Document, number: int) -> Iterator[Cut]:
 
 
 def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
-    """A line that is nothing but a moment, in a paragraph of its own or at either end of the text, if it is the only one."""
+    """A line that is nothing but a moment, if it is the only one: with date and time anywhere, else in a paragraph of its own or
+    at either end of the text."""
     found = [number for number in lines if document.prose(number) and _is_alone(document, number)]
     if len(found) != 1:
         return
     number = found[0]
     first = number == 0 or all(document.blank(above) for above in range(number))
     last = all(document.blank(below) for below in range(number + 1, len(document.lines)))
-    if not (first or last or (document.blank(number - 1) and document.blank(number + 1))) or document.shown(number):
+    whole = has_date(document.lines[number]) and has_time(document.lines[number])
+    apart = first or last or (document.blank(number - 1) and document.blank(number + 1))
+    if not (whole or apart) or document.shown(number):
         return
     if not first and _introduced(document, number):
         return
