@@ -23,7 +23,7 @@ MESSAGES = {
 }
 """Words for pydantic's error types; those that are not here are told by `_message`."""
 
-_IN_KEY = "[key]"
+_IN_KEY = "[key]"  # pydantic's last step where the name of an entry is wrong, not its value
 _QUOTED = re.compile("'([^']*)'")
 
 
@@ -39,8 +39,9 @@ def bind(root: Node, base: FilePath) -> tuple[Config | None, list[Problem]]:
 def _problem(root: Node, detail: Any) -> Iterable[Problem]:
     """At most one: nothing new is said about a value that could not be read in the first place."""
     path: Path = detail["loc"]
-    about_key = path[-1:] == (_IN_KEY,) or detail["type"] in ("extra_forbidden", "missing")
-    path = path[:-1] if path[-1:] == (_IN_KEY,) else path
+    about_key = detail["type"] in ("extra_forbidden", "missing")
+    if detail["type"] == "value_error" and path[-1:] == (_IN_KEY,):
+        about_key, path = True, path[:-1]
     node, found = root.at(path)
     if node.broken:
         return

@@ -106,32 +106,36 @@ def _url_secrets(line: str) -> Iterator[Span]:
 
 
 def _secret_marks(root: yaml.Node) -> Iterator[tuple[Span, Span]]:
-    """(line, column) from and to of every value that a secret key holds."""
-    todo, seen = [root], set[int]()
+    """(line, column) from and to of everything that a secret key holds, wherever an alias leads to."""
+    todo, seen = [(root, False)], set[tuple[int, bool]]()
     while todo:
-        node = todo.pop()
-        if id(node) in seen:
+        node, secret = todo.pop()
+        if (id(node), secret) in seen:
             continue
-        seen.add(id(node))
+        seen.add((id(node), secret))
+        if secret:
+            yield _marks(node)
         if isinstance(node, yaml.SequenceNode):
-            todo += node.value
+            todo += [(item, secret) for item in node.value]
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                if isinstance(key, yaml.ScalarNode) and holds_secret(key.value):
-                    yield from _marks_of_value(key, value)
-                else:
-                    todo += [key, value]
+                if _is(key, "headers") and isinstance(value, yaml.MappingNode):
+                    todo += [(inner, True) for pair in value.value for inner in pair[_is_header_name(pair[0]) :]]
+                    continue
+                hidden = secret or (isinstance(key, yaml.ScalarNode) and holds_secret(key.value))
+                todo += [(key, secret), (value, hidden)]
+                if hidden and value.start_mark.index == value.end_mark.index:  # or something that YAML reads as a comment
+                    yield (key.end_mark.line, key.end_mark.column + 1), (key.end_mark.line, _LONGEST)
 
 
-def _marks_of_value(key: yaml.ScalarNode, value: yaml.Node) -> Iterator[tuple[Span, Span]]:
-    start, end = value.start_mark, value.end_mark
-    if key.value == "headers" and isinstance(value, yaml.MappingNode):
-        for name, inner in value.value:  # a header's name may be seen, if it is one
-            if isinstance(name, yaml.ScalarNode) and _HEADER_NAME.fullmatch(name.value):
-                yield from _marks_of_value(name, inner)
-            else:
-                yield (name.start_mark.line, name.start_mark.column), (inner.end_mark.line, inner.end_mark.column)
-    elif start.index == end.index:  # nothing, or something that YAML reads as a comment
-        yield (key.end_mark.line, key.end_mark.column + 1), (key.end_mark.line, 10**9)
-    else:
-        yield (start.line, start.column), (end.line, end.column)
+def _marks(node: yaml.Node) -> tuple[Span, Span]:
+    return (node.start_mark.line, node.start_mark.column), (node.end_mark.line, node.end_mark.column)
+
+
+def _is(key: yaml.Node, name: str) -> bool:
+    return isinstance(key, yaml.ScalarNode) and bool(key.value == name)
+
+
+def _is_header_name(key: yaml.Node) -> bool:
+    """Such a key may be seen; anything else in its place may be the secret itself."""
+    return isinstance(key, yaml.ScalarNode) and bool(_HEADER_NAME.fullmatch(key.value))
