@@ -49,20 +49,24 @@ class Item:
 def settle(cuts: Iterable[Cut]) -> list[Cut]:
     """The cuts that stand, in the order of the text: where two overlap, the earlier rule's; whole blocks swallow what is in them.
 
-    A swallowed clock or counter is still told on its own, so that the block does not change with it. `cuts` come in the order
-    of the rules.
+    A clock or counter inside a block is still told on its own, so that the block does not change with it. `cuts` come in the
+    order of the rules.
     """
     kept: list[Cut] = []
     for cut in cuts:
         clash = [other for other in kept if other.start < cut.end and cut.start < other.end]
-        if not all(_within(other, cut) for other in clash):
-            continue
-        stale = [other for other in clash if other.stale and other.tells and cut.tells]
-        if stale:
-            cut = replace(cut, tells=_without(cut, stale))
-        kept = [other for other in kept if other not in clash or other in stale]
-        kept.append(cut)
-    return sorted(kept, key=lambda cut: (cut.start, -cut.end))
+        if all(_within(other, cut) for other in clash):
+            kept = [other for other in kept if other not in clash or _apart(other, cut)]
+            kept.append(cut)
+        elif all(_within(cut, other) and _apart(cut, other) for other in clash):
+            kept.append(cut)
+    told = [replace(cut, tells=_without(cut, [one for one in kept if _within(one, cut)])) for cut in kept]
+    return sorted(told, key=lambda cut: (cut.start, -cut.end))
+
+
+def _apart(inner: Cut, block: Cut) -> bool:
+    """Whether what stands inside a block is told apart from it."""
+    return bool(inner.stale and inner.tells and block.tells)
 
 
 def apply(text: str, cuts: Sequence[Cut]) -> str:
@@ -103,9 +107,9 @@ def _within(inner: Cut, outer: Cut) -> bool:
 
 def _without(block: Cut, inside: Sequence[Cut]) -> str:
     """What a block tells when some of its values are told on their own: the block with placeholders in their places."""
-    text, shift = block.tells, block.start
+    text = block.tells
     for cut in sorted(inside, key=lambda cut: -cut.start):
-        at = cut.start - shift
-        if text[at : at + cut.end - cut.start] == cut.value:
+        at = cut.start - block.start
+        if cut.value and text[at : at + cut.end - cut.start] == cut.value:
             text = text[:at] + PLACEHOLDER + text[at + cut.end - cut.start :]
     return text

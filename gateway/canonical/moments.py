@@ -54,8 +54,8 @@ EPOCH = r"\d{10}(?:\d{3})?(?:\.\d{1,9})?"
 
 _MOMENT = re2.compile(f"^({MOMENT})")
 _WHOLE = re2.compile(rf"^(?:{MOMENT}|{EPOCH})[.。]?$")
-_TIMES = re2.compile(f"{_STAMP}|{TIME}")
-_DATES = re2.compile(f"{DATE}|{_STAMP}")
+_TIMES = re2.compile(f"{_UNIX}|{_STAMP}|{TIME}")
+_DATES = re2.compile(f"{_UNIX}|{_STAMP}|{DATE}")
 _OFFSET = re2.compile(rf"(:\d{{2}}:\d{{2}}(?:[.,]\d{{1,9}})?)\s?[+-]\d{{2}}:?\d{{2}}|(:\d{{2}})\s?\+\d{{2}}:?\d{{2}}")
 _HALF_DAY = re2.compile(r"[AaPp]\.[Mm]\.$")
 _GOES_ON = re2.compile(r"^(?:[\w]|[-–—]\s?\d|\s[-–—]\s?\d|\s(?:to|bis|until|through)\s)")
@@ -95,4 +95,4 @@ def has_date(text: str) -> bool:
 
 def _keep_time(match: re2._Match) -> str:
     """A date in which digits could be taken for a time is blanked; a stamp stays one time."""
-    return "12:00" if "T" in match[0] else " "
+    return "12:00" if ":" in match[0] or "T" in match[0] else " "

@@ -81,7 +81,7 @@ def _git(document: Document, number: int) -> int:
         fact = _fact(document, at)
         if not fact and not (at == number or _GIT_LABEL.match(document.lines[at])):
             break
-        if at > number and _ASKS.search(document.lines[at]) and not fact:
+        if not fact and at > number and _ASKS.search(document.lines[at].partition(":")[2]):
             break
         facts += fact
         last = at

@@ -15,6 +15,8 @@ from gateway.canonical.place import NAME
 from gateway.canonical.text import CODE, Document
 
 _LONG_ENOUGH = re2.compile(r"^(?:file://)?(?:~|/|[A-Za-z]:[\\/]+|\\\\)[^/\\]+[/\\]+[^/\\]+")
+_AS_PATH = r"(?:^|[^\pL\pN_./\\~-]|file://)({})(?:[/\\]|[^\pL\pN_.-]|[.](?:\s|$)|$)"
+_AS_SLUG = r"(?:^|[^\pL\pN_.-])({})(?:[^\pL\pN_.]|[.](?:\s|$)|$)"
 _NO_SLUG = re2.compile(r"[^\pL\pN]+")
 
 
@@ -26,21 +28,18 @@ def cuts(document: Document, settled: Sequence[Cut]) -> Iterator[Cut]:
             paths.setdefault(cut.value.rstrip("/\\"), cut.leaves)
     for path in sorted(paths, key=lambda path: (-len(path), path)):
         for spelling in _spellings(path):
-            for match in re2.finditer(_pattern(spelling), document.text):
-                start, end = match.span(1)
+            pattern, at = re2.compile(spelling), 0
+            while match := pattern.search(document.text, at):
+                start, at = match.span(1)
                 if not _in_code(document, start):
-                    yield Cut(start, end, NAME, "", "", "", paths[path])
+                    yield Cut(start, at, NAME, "", "", "", paths[path])
 
 
 def _spellings(path: str) -> Sequence[str]:
+    """Patterns for the path as a whole path or the head of one, and as a slug; never as a part of another word."""
     plain = path.removeprefix("file://")
     slug = _NO_SLUG.sub("-", plain)
-    return [plain, slug] if slug.count("-") > 1 else [plain]
-
-
-def _pattern(spelling: str) -> str:
-    """The spelling where it is a whole path or the head of one, and no part of another word."""
-    return rf"(?:^|[^\pL\pN_./\\~-]|file://)({re2.escape(spelling)})(?:[/\\]|[^\pL\pN_.-]|[.](?:\s|$)|$|-)"
+    return [_AS_PATH.format(re2.escape(plain)), *([_AS_SLUG.format(re2.escape(slug))] if slug.count("-") > 1 else [])]
 
 
 def _in_code(document: Document, offset: int) -> bool:
