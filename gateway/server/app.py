@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from gateway.config import Config
 from gateway.control.probe import Prober
 from gateway.control.supervise import Supervisor
 from gateway.errors import ConfigError
 from gateway.events import ConfigReloaded
+from gateway.server import unread
 from gateway.server.admin import admin_app
 from gateway.server.entry import entry
 from gateway.server.gateway import Gateway, addresses_of
@@ -62,6 +64,7 @@ class App:
         await self.prober.first_look(FIRST_LOOK)
         for site in self.sites.values():  # until now connections have waited in the kernel
             await site.accepting.start_serving()
+        self.supervisor.start("unread", lambda: unread.watch(self._connections))
 
     async def reload(self) -> str | None:
         """Read the configuration again and take it over, all or nothing. Returns what is wrong with it, or None."""
@@ -126,6 +129,9 @@ class App:
             site.server.pre_shutdown()
         self.sites.update(opened)
         await self.prober.apply(config.backends, addresses)
+
+    def _connections(self) -> list[RequestHandler]:
+        return [connection for site in self.sites.values() for connection in site.server.connections]
 
     async def _open(self, host: str, port: int) -> Site:
         server = HttpServer(entry(self.gateway, (host, port)))
