@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from gateway.backends import llamacpp, ollama, openai
+from collections.abc import Callable
+
+from gateway.backends import llamacpp, llamaswap, lmstudio, ollama, omlx, openai, vllm
 from gateway.backends.base import Kind
 from gateway.backends.control import Answer, Control
 from gateway.values import Probe
 
 KIND = "auto"
+OPENAI = openai.OPENAI
+
+SIGNS: tuple[tuple[str, Callable[[Answer], bool], Kind], ...] = (
+    ("/running", llamaswap.lists_running, llamaswap.LLAMASWAP),
+    (lmstudio.V1, lmstudio.lists_v1, lmstudio.LMSTUDIO),
+    (lmstudio.V0, lmstudio.lists_v0, lmstudio.LMSTUDIO),
+    ("/props", llamacpp.tells_props, llamacpp.LLAMACPP),
+    ("/api/tags", ollama.lists_tags, ollama.OLLAMA),
+    ("/health", omlx.tells_engine_pool, omlx.OMLX),
+    ("/version", vllm.tells_version, vllm.VLLM),
+)
+"""Path, whether its answer is the one that only this kind gives, the kind; the first that fits. Who speaks another's language
+beside its own stands before it: llama-swap has Ollama's `/api/version`, some llama-servers have its `/api/tags`."""
+
+KNOWN: tuple[Kind, ...] = (*{kind.name: kind for _, _, kind in SIGNS}.values(), OPENAI)
 
 
 async def probe(control: Control) -> Probe:
-    tags = await control.get("/api/tags")
-    if tags.ok and isinstance(tags.field("models"), list):
-        return await ollama.probe(control)
-    props = await control.get("/props")
-    if isinstance(props.field("default_generation_settings"), dict) or _still_loading(props):
-        return await llamacpp.probe(control)
-    found = await openai.probe(control)
+    for path, fits, kind in SIGNS:
+        if fits(await control.get(path)):
+            return await kind.probe(control)
+    found = await OPENAI.probe(control)
     # Only a list of models proves the kind; a server that answers nothing useful may yet turn out to be something else.
     return found if found.up or found.loading else Probe(KIND, up=False, problem=found.problem)
 
 
-def _still_loading(props: Answer) -> bool:
-    """llama-server answers every path with this while it reads its model."""
-    return props.status == 503 and props.field("error", "type") == "unavailable_error"
-
-
 AUTO = Kind(
     name=KIND,
-    serves=llamacpp.LLAMACPP.serves | ollama.OLLAMA.serves | openai.OPENAI.serves,
+    serves=frozenset[str]().union(*(kind.serves for kind in KNOWN)),
     probe=probe,
-    lists={**openai.OPENAI.lists, **ollama.OLLAMA.lists},
-    strip=llamacpp.LLAMACPP.strip,
-    destructive=llamacpp.LLAMACPP.destructive + ollama.OLLAMA.destructive,
+    lists={path: key for kind in KNOWN for path, key in kind.lists.items()},
+    strip=frozenset[str]().union(*(kind.strip for kind in KNOWN)),
+    destructive=tuple(dict.fromkeys(glob for kind in KNOWN for glob in kind.destructive)),
 )

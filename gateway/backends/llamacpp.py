@@ -16,6 +16,12 @@ from gateway.values import ModelInfo, Probe
 KIND = "llamacpp"
 
 
+def tells_props(answer: Answer) -> bool:
+    """Whether this is llama-server's `/props`, or what it answers to every path while it reads its model."""
+    still_loading = answer.status == 503 and answer.field("error", "type") == "unavailable_error"
+    return isinstance(answer.field("default_generation_settings"), dict) or still_loading
+
+
 async def probe(control: Control) -> Probe:
     health = await control.get("/health")
     if health.status == 503:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from gateway.backends.base import Kind
-from gateway.backends.control import Control
+from gateway.backends.control import Answer, Control
 from gateway.errors import Unreachable
 from gateway.values import ModelInfo, Probe
 
@@ -18,10 +18,15 @@ NEVER = 2200  # `keep_alive: -1` is shown as a date around the year 2318
 NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 
 
+def lists_tags(answer: Answer) -> bool:
+    """Whether this is Ollama's `/api/tags`."""
+    return answer.ok and isinstance(answer.field("models"), list)
+
+
 async def probe(control: Control) -> Probe:
     version = await control.get("/api/version")
     tags = await control.get("/api/tags")
-    if not tags.ok or not isinstance(tags.field("models"), list):
+    if not lists_tags(tags):
         return Probe(KIND, up=False, problem=f"/api/tags answers {tags.status}: {tags.text}")
     running = {row.get("model") or row.get("name"): row for row in (await control.get("/api/ps")).rows("models")}
     listed = {row.get("id"): row for row in (await control.get("/v1/models")).rows("data")}

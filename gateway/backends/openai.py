@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.backends.base import Kind
-from gateway.backends.control import Control
+from gateway.backends.control import Answer, Control
 from gateway.values import ModelInfo, Probe
 
 KIND = "openai"
@@ -26,14 +26,21 @@ def context_of(row: Mapping[str, Any]) -> int | None:
     return None
 
 
+def list_problem(path: str, answer: Answer, key: str = "data") -> str | None:
+    """What is wrong with a reply that should hold a list under `key`. A 200 proves nothing: it may come with an error."""
+    if answer.status in (401, 403):
+        return NEEDS_KEY
+    if not answer.ok or not isinstance(answer.field(key), list):
+        return f"{path} answers {answer.status} without a model list: {answer.text}"
+    return None
+
+
 async def probe(control: Control) -> Probe:
     listed = await control.get("/v1/models")
-    if listed.status in (401, 403):
-        return Probe(KIND, up=False, problem=NEEDS_KEY)
     if listed.status == 503:
         return Probe(KIND, up=False, loading=True, problem=f"/v1/models answers 503: {listed.text}")
-    if not listed.ok or not isinstance(listed.field("data"), list):  # LM Studio answers 200 with an error body
-        return Probe(KIND, up=False, problem=f"/v1/models answers {listed.status} without a model list: {listed.text}")
+    if problem := list_problem("/v1/models", listed):
+        return Probe(KIND, up=False, problem=problem)
     models = tuple(
         ModelInfo(row["id"], context=context_of(row), rows={"/v1/models": row})
         for row in listed.rows("data")

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, Validatio
 
 from gateway.config.fields import Count, Flag, Mask, Part, SomeDuration, key, plain_text, text
 
-BackendKind = Literal["auto", "llamacpp", "ollama", "openai"]
+BackendKind = Literal["auto", "llamacpp", "llamaswap", "lmstudio", "ollama", "omlx", "openai", "vllm"]
 
 _NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _URL_PATTERN = r"^https?://[^\s?#@]+$"

@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema
 
 from gateway.config.fields import Mask, Part, key, plain_text, text
 
-Identity = Literal["auto", "llamacpp", "ollama", "openai"]
+Identity = Literal["auto", "llamacpp", "llamaswap", "lmstudio", "ollama", "omlx", "openai", "vllm"]
 
 _ADDRESS_PATTERN = r"^(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[A-Za-z0-9_.-]*):[0-9]{1,5}$"
 _ADDRESS = re.compile(_ADDRESS_PATTERN)

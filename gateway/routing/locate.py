@@ -14,12 +14,13 @@ def locate(asked: str | None, path: str, fleet: FleetView, catalog: Catalog, ide
     """
     found = _holders(asked, fleet, catalog) if asked else []
     if found:
-        ranked = sorted(found, key=lambda pair: (not _is_own(pair[0], path), not pair[0].up))
+        ranked = sorted(found, key=lambda pair: (-_owned(pair[0], path), not pair[0].up))
         return Route(
             tuple(target for _, target in ranked), "only" if len(ranked) == 1 else "order", _label(asked, found, catalog)
         )
     home = fleet.get(identity)
-    own = [backend for backend in fleet.backends if _is_own(backend, path)]
+    closest = max((_owned(backend, path) for backend in fleet.backends), default=0)
+    own = [backend for backend in fleet.backends if closest and _owned(backend, path) == closest]
     if home is not None and (not own or home in own):
         return Route((Target(home.name, None),), "unlisted", OTHER)
     if own:
@@ -42,5 +43,6 @@ def _label(asked: str | None, found: list[tuple[BackendView, Target]], catalog: 
     return named.name if named else target.model or backend.own_name(asked or "") or OTHER
 
 
-def _is_own(backend: BackendView, path: str) -> bool:
-    return path.startswith(backend.owns) if backend.owns else False
+def _owned(backend: BackendView, path: str) -> int:
+    """How much of a path's beginning is the backend's own. The most wins: LM Studio's `/api/v1/` over Ollama's `/api/`."""
+    return max((len(beginning) for beginning in backend.owns if path.startswith(beginning)), default=0)

@@ -9,9 +9,7 @@ import respx
 from gateway.backends import KINDS
 from gateway.backends.control import Control
 from gateway.errors import Unreachable
-from gateway.values import Probe
-
-URL = "http://127.0.0.1:9"
+from tests.backends.look import URL, look
 
 LLAMA_PROPS = {
     "default_generation_settings": {"n_ctx": 8192, "params": {}},
@@ -33,23 +31,6 @@ PS = {
         }
     ]
 }  # fmt: skip
-
-
-async def look(kind: str, routes: dict[str, httpx.Response | dict | Exception]) -> Probe:
-    """One probe; a path that is not in `routes` is a 404."""
-    with respx.mock(assert_all_called=False) as mock:
-        for path, reply in routes.items():
-            route = mock.route(url=URL + path)
-            if isinstance(reply, Exception):
-                route.mock(side_effect=reply)
-            else:
-                route.mock(return_value=reply if isinstance(reply, httpx.Response) else httpx.Response(200, json=reply))
-        mock.route().mock(return_value=httpx.Response(404, json={"error": "not found"}))
-        control = Control(URL)
-        try:
-            return await KINDS[kind].probe(control)
-        finally:
-            await control.close()
 
 
 LLAMA = {"/health": {"status": "ok"}, "/props": LLAMA_PROPS, "/v1/models": LLAMA_MODELS}
@@ -137,9 +118,10 @@ async def test_a_200_with_an_error_body_is_not_up(reply) -> None:
     [
         (OLLAMA | {"/v1/models": LLAMA_MODELS}, "ollama"),
         (LLAMA, "llamacpp"),
+        ({"/api/tags": LLAMA_MODELS | TAGS} | LLAMA, "llamacpp"),
         ({"/v1/models": {"data": []}}, "openai"),
         ({}, "auto"),
-        ({path: LOADING for path in ("/api/tags", "/props", "/health", "/v1/models")}, "llamacpp"),
+        (dict.fromkeys(("/api/tags", "/props", "/health", "/v1/models"), LOADING), "llamacpp"),
     ],
 )
 async def test_auto_finds_the_kind(routes, kind) -> None:

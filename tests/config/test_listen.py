@@ -118,7 +118,7 @@ def test_listen_is_one_address_or_a_list(text: str, listeners: list[tuple[str, i
         ("listen: [{ identity: ollama }]", "1:10 listen[0].address: is missing"),
         (
             "listen: [{ address: 'a:1', identity: lama }]",
-            "1:38 listen[0].identity: must be auto, llamacpp, ollama or openai; did you mean ollama?",
+            "1:38 listen[0].identity: must be auto, llamacpp, llamaswap, lmstudio, ollama, omlx, openai or vllm; did you",
         ),
     ],
 )

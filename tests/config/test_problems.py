@@ -60,7 +60,7 @@ limits: { body: big, drain: 1 }
 """
     assert wrong(text) == [
         "1:1 lisen: unknown key; did you mean listen?",
-        "2:11 identity: must be auto, llamacpp, ollama or openai; did you mean ollama?",
+        "2:11 identity: must be auto, llamacpp, llamaswap, lmstudio, ollama, omlx, openai or vllm; did you mean ollama?",
         "3:1 identity: this key is given twice, first in line 2",
         "4:18 admin.listen: clients are served on this address already; take another port",
         "4:34 admin.token: the variable NONE is not set; set it, or write ${NONE:-} if it may be empty",

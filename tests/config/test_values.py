@@ -127,7 +127,7 @@ def test_another_url_is_refused(url: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("identity: xyz", "1:11 identity: must be auto, llamacpp, ollama or openai"),
+        ("identity: xyz", "1:11 identity: must be auto, llamacpp, llamaswap, lmstudio, ollama, omlx, openai or vllm"),
         ("passthrough: true", "1:14 passthrough: must be safe or all"),
         ("hosts: a", "1:8 hosts: must be a list"),
         ("hosts: [http://a]", "1:9 hosts[0]: not a host name; write the name alone, without http:// and port"),
@@ -152,7 +152,10 @@ def test_another_url_is_refused(url: str, words: str) -> None:
             "backends: { a b: { url: http://h } }",
             '1:13 backends."a b": a backend\'s name is made of letters, digits, - _ and ., at most 64',
         ),
-        (BACKEND.format("kind: lama"), "1:39 backends.a.kind: must be auto, llamacpp, ollama or openai; did you mean ollama?"),
+        (
+            BACKEND.format("kind: lama"),
+            "1:39 backends.a.kind: must be auto, llamacpp, llamaswap, lmstudio, ollama, omlx, openai or vllm; did you mean ollama?",
+        ),
         (BACKEND.format("parallel: 0"), "1:43 backends.a.parallel: must be from 1 to 1000000000"),
         (BACKEND.format("parallel: 1.0"), "1:43 backends.a.parallel: must be a whole number"),
         (BACKEND.format("parallel: true"), "1:43 backends.a.parallel: must be a whole number"),

@@ -39,6 +39,16 @@ def test_a_path_of_one_kinds_api_goes_to_that_kind() -> None:
     assert first(None, "/slots", home="ollama") == Target("llama", None)
 
 
+def test_the_longest_beginning_of_a_path_that_a_kind_owns_decides() -> None:
+    studio = BackendView("studio", "lmstudio", frozenset(), up=True, known=True, owns=("/api/v1/", "/api/v0/"))
+    for backends in ((OLLAMA, studio), (studio, OLLAMA)):
+        for path, owner in (("/api/v1/models/load", "studio"), ("/api/v0/models", "studio"), ("/api/pull", "ollama")):
+            for home in ("ollama", "studio"):
+                found = locate(None, path, FleetView(backends), Catalog(), home)
+                assert found is not None
+                assert [target.backend for target in found.targets] == [owner], (path, home)
+
+
 def test_aliases_are_translated() -> None:
     catalog = Catalog((NamedModel("embed", ("text-embedding-*",), (Target("ollama", "b:latest"),)),))
     assert first("text-embedding-3", "/v1/embeddings", catalog) == Target("ollama", "b:latest")
