@@ -154,7 +154,8 @@ def test_another_url_is_refused(url: str, words: str) -> None:
         ),
         (
             BACKEND.format("kind: lama"),
-            "1:39 backends.a.kind: must be auto, llamacpp, llamaswap, lmstudio, ollama, omlx, openai or vllm; did you",
+            "1:39 backends.a.kind: must be auto, llamacpp, llamaswap, lmstudio, ollama, omlx, openai or vllm; "
+            "did you mean ollama?",
         ),
         (BACKEND.format("parallel: 0"), "1:43 backends.a.parallel: must be from 1 to 1000000000"),
         (BACKEND.format("parallel: 1.0"), "1:43 backends.a.parallel: must be a whole number"),
