@@ -68,7 +68,8 @@ def test_counts_that_come_once_are_kept() -> None:
 
 def test_a_start_that_knows_nothing_yet_reports_nothing() -> None:
     assert see("anthropic", start(input_tokens=0, output_tokens=0)).usage == Usage(None, None, 0)
-    assert see("anthropic", start(input_tokens=5, cache_read_input_tokens=None)).usage == Usage(5)
+    ended = {"type": "message_delta", "usage": {"input_tokens": None, "output_tokens": 3}}
+    assert see("anthropic", start(input_tokens=5, cache_read_input_tokens=None), ended).usage == Usage(5, None, 3)
 
 
 def test_the_end() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from gateway.dialects.llamacpp import DIALECT
-from gateway.dialects.shapes import openai_type
+from gateway.dialects.shapes import openai_type, sse
 from gateway.values import Usage
 from tests.dialects.tapping import see, see_document, tap
 from tests.support.replies import Reply, llamacpp
@@ -28,6 +28,11 @@ def test_progress_is_no_first_token() -> None:
 def test_the_first_token(event: dict[str, Any]) -> None:
     seen = see("llamacpp", event)
     assert (seen.first, seen.visible, seen.finished, seen.usage) == ("content", True, False, Usage())
+
+
+def test_timings_may_come_with_every_token() -> None:
+    timed = piece("b", timings={"cache_n": 5, "prompt_n": 4, "predicted_n": 2})
+    assert tap("llamacpp", [sse(piece("a")), sse(timed)])[1].usage == Usage(9, 5, 2, None, "timings")
 
 
 def test_the_last_event() -> None:

@@ -134,6 +134,19 @@ def test_what_is_not_hidden(event: dict[str, Any]) -> None:
     assert tap("openai_chat", sse(event), hide=True)[0] == sse(event)
 
 
+def test_the_usage_chunk_is_hidden_behind_half_of_a_huge_event() -> None:
+    huge, counted = sse(delta(content="x" * 2 * HOLD)), sse({"choices": [], "usage": {"prompt_tokens": 3}})
+    reads = [huge[:-100], huge[-100:] + counted + DONE[:3], DONE[3:]]
+    out, seen = tap("openai_chat", reads, hide=True)
+    assert out == huge + DONE
+    assert (seen.usage, seen.finished) == (Usage(3), True)
+
+
+def test_a_member_may_be_spread_over_lines() -> None:
+    counted = b'data: {"choices":[],"usage"\ndata: :{"prompt_tokens":3}}\n\n'
+    assert tap("openai_chat", [sse(delta(content="a")), counted])[1].usage == Usage(3)
+
+
 def test_an_error_is_not_hidden_with_its_counts() -> None:
     event = {"error": {"message": "x"}, "usage": {"prompt_tokens": 3}}
     assert tap("openai_chat", sse(event), hide=True)[0] == sse(event)

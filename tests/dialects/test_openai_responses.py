@@ -54,10 +54,17 @@ def test_the_name_of_the_event_stands_in_for_its_type() -> None:
 
 @pytest.mark.parametrize("kind", ["completed", "incomplete", "failed"])
 def test_the_end(kind: str) -> None:
-    seen = see("openai_responses", {"type": "response.output_text.delta", "delta": "a"}, end(kind))
+    said = {"type": "response.output_text.delta", "delta": "a"}
+    seen = tap("openai_responses", [sse(said), sse(end(kind))])[1]
     assert seen.finished
     assert seen.usage == Usage(9, 0, 2, None, "usage")
     assert (seen.error is None) is (kind != "failed")
+
+
+def test_a_failure_may_be_silent_about_its_reason() -> None:
+    said, failed = {"type": "response.output_text.delta", "delta": "a"}, {"type": "response.failed", "response": {}}
+    seen = tap("openai_responses", [sse(said), sse(failed)])[1]
+    assert (seen.finished, seen.error) == (True, "error")
 
 
 def test_done_is_no_terminator_here() -> None:
