@@ -20,7 +20,7 @@ LABELS = frozenset(
     for label in """
     session id|sessionid|session|session uuid|session key|conversation id|conversation|conversation uuid|chat id|thread id|request id
     requestid|req id|message id|messageid|msg id|trace id|traceid|span id|correlation id|run id|turn id|invocation id|execution id
-    job id|task run id|event id|transaction id|interaction id|nonce|random seed|random nonce|salt|uuid|guid|cache buster|checksum|cch
+    job id|task run id|event id|transaction id|interaction id|nonce|random seed|random nonce|salt|uuid|guid|cache buster
     call id|parent message id|reply to id|in reply to|update id|x request id|x session id|traceparent|agent run id|instance id|boot id
     sitzungs id|sitzungsid|sitzungskennung|sitzung|anfrage id|anfragekennung|nachrichten id|nachrichtenkennung|unterhaltungs id
     id de session|identifiant de session|id de la session|id de requête|identifiant de requête|id de message|id de conversation
@@ -30,7 +30,7 @@ LABELS = frozenset(
     """.replace("\n", "|").split("|")
     if label.strip()
 )
-SHORT = frozenset({"session", "conversation", "sitzung", "checksum", "salt", "in reply to", "instance id", "random seed"})
+SHORT = frozenset({"session", "conversation", "sitzung", "salt", "in reply to", "instance id", "random seed"})
 """Labels that also introduce words: their value must look random."""
 
 _ID = re2.compile(r"^([\pL\pN][\pL\pN_.:@/=+-]*)")

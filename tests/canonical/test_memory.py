@@ -1,0 +1,113 @@
+"""Rule `memory`: a block moves whole from its second differing version on, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.canonical.settings import Settings
+from tests.canonical.desk import DIALECTS, TOVIK, Desk, Dialect, alone, chat, system_of, users_of
+
+HEAD = "You are Pelle, a careful helper.\nAnswer in short sentences.\nPrefer the tools to guessing.\nNever print secrets.\n"
+TAIL = "\n## Style\nMetric units."
+USER = [("user", "Hello")]
+
+BLOCKS = [
+    ("Memory:\n- Gears are metric.", "Memory:\n- Gears are metric.\n- Tray 4 counted."),
+    ("**Known facts:**\n- Gears are metric.", "**Known facts:**\n- Gears are imperial."),
+    ("## Memories\n\nGears are metric.\n\nTrays too.", "## Memories\n\nGears are metric."),
+    ("<memories>\nGears are metric.\n</memories>", "<memories>\nGears are metric.\nTrays too.\n</memories>"),
+    ("<user_profile>Mira, lab</user_profile>", "<user_profile>Mira, harbour</user_profile>"),
+    ("User profile: Mira, lab", "User profile: Mira, harbour"),
+    ("Retrieved passages:\n1. Gears.\n2. Trays.", "Retrieved passages:\n1. Trays.\n2. Gears."),
+    ("## Relevant memories\n- a b\n### Older\n- c d", "## Relevant memories\n- a b"),
+    ("Erinnerungen:\n- Zahnräder sind metrisch.", "Erinnerungen:\n- Fächer auch."),
+    ("Mémoire :\n- Métrique.", "Mémoire :\n- Impérial."),
+    ("Recuerdos:\n- Métrico.", "Recuerdos:\n- Imperial."),
+    ("记忆：\n- 公制。", "记忆：\n- 英制。"),
+    ("メモリ：\n- メートル法。", "メモリ：\n- ヤード法。"),
+]
+
+
+def text(block: str) -> str:
+    return f"{HEAD}\n{block}\n{TAIL}" if block else f"{HEAD}{TAIL}"
+
+
+@pytest.mark.parametrize(("one", "two"), BLOCKS)
+def test_a_block_moves_from_its_second_version_on(one: str, two: str) -> None:
+    desk = Desk()
+    assert system_of(desk.send(chat(text(one), USER))) == text(one)
+    second = desk.send(chat(text(two), USER))
+    assert system_of(second) == text("")
+    assert users_of(second) == [f"<context>\n{two}\n</context>\n\nHello"]
+    third = desk.send(chat(text(one), USER))
+    assert system_of(third) == text("")
+    assert one in users_of(third)[0]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_in_every_dialect(dialect: Dialect) -> None:
+    desk = Desk()
+    for block in BLOCKS[0]:
+        result = desk.send(dialect(text(block), USER))
+    assert "Gears are metric" not in system_of(result)
+    assert BLOCKS[0][1] in users_of(result)[-1]
+
+
+def test_absent_and_present_differ() -> None:
+    desk = Desk()
+    assert system_of(desk.send(chat(text(""), USER))) == text("")
+    shown = desk.send(chat(text(BLOCKS[0][0]), USER))
+    assert system_of(shown) == text("")
+    assert "Gears are metric" in users_of(shown)[0]
+    other = Desk()
+    other.send(chat(text(BLOCKS[0][0]), USER))
+    other.send(chat(text(""), USER))
+    assert system_of(other.send(chat(text(BLOCKS[0][0]), USER))) == text("")
+
+
+def test_the_same_block_stays_where_it_is() -> None:
+    desk = Desk()
+    for _ in range(3):
+        assert system_of(desk.send(chat(text(BLOCKS[0][0]), USER))) == text(BLOCKS[0][0])
+
+
+def test_facts_in_another_order_are_no_new_version_and_passages_are() -> None:
+    desk = Desk()
+    facts = "Known facts:\n- Mira labels trays\n- Tovik borrows the fan\n- Gears are metric"
+    again = "Known facts:\n- Gears are metric\n- Mira labels trays\n- Tovik borrows the fan"
+    desk.send(chat(text(facts), USER))
+    assert system_of(desk.send(chat(text(again), USER))) == text(facts)
+    ranked = Desk()
+    ranked.send(chat(text(facts.replace("Known facts", "Search results")), USER))
+    assert system_of(ranked.send(chat(text(again.replace("Known facts", "Search results")), USER))) == text("")
+
+
+def test_a_numbered_list_of_facts_is_never_reordered() -> None:
+    desk = Desk()
+    desk.send(chat(text("Known facts:\n1. a b\n2. c d"), USER))
+    second = desk.send(chat(text("Known facts:\n1. c d\n2. a b"), USER))
+    assert "1. c d\n2. a b" in users_of(second)[0]
+
+
+def test_evidence_of_one_client_is_not_another_clients() -> None:
+    desk = Desk()
+    desk.send(chat(text(BLOCKS[0][0]), USER))
+    assert system_of(desk.send(chat(text(BLOCKS[0][1]), USER), TOVIK)) == text(BLOCKS[0][1])
+
+
+@pytest.mark.parametrize(
+    "block",
+    ["```\nMemory:\n- a b\n```", "## ext: memory\nSave only facts.", "Save memories with the memory tool.", "> Memory:\n> - a b"],
+)
+def test_what_only_mentions_memory_never_moves(block: str) -> None:
+    desk = Desk()
+    desk.send(chat(text(block), USER))
+    changed = text(block.replace("a b", "c d").replace("Save", "Keep"))
+    assert system_of(desk.send(chat(changed, USER))) == changed
+
+
+def test_the_rule_can_be_off() -> None:
+    assert alone(text(BLOCKS[0][0]), rules=frozenset({"clock"}))[0] == text(BLOCKS[0][0])
+    desk = Desk(Settings(rules=frozenset({"clock"})))
+    desk.send(chat(text(BLOCKS[0][0]), USER))
+    assert system_of(desk.send(chat(text(BLOCKS[0][1]), USER))) == text(BLOCKS[0][1])
