@@ -50,16 +50,13 @@ def judge(now: Lines, route: bytes, memory: Memory) -> tuple[list[Change], list[
     if before == now.checks and not counts:
         return [], []
     counts = dict(counts)
-    differing = list(_differing(before, now.checks))
-    for at in differing:
+    for at in _differing(before, now.checks):
         place = _between(now.checks, at)
         if place in counts or len(counts) < MOST:
             counts[place] = counts.get(place, 0) + 1
-    changes = [
-        Change(_cut(now.text, at), counts[place])
-        for at in range(len(now.checks))
-        if (place := _between(now.checks, at)) in counts
-    ]
+    places = ((at, _between(now.checks, at)) for at in range(len(now.checks)) if counts)
+    changes = [Change(_cut(now.text, at), counts[place]) for at, place in places if place in counts]
+    changes = [change for change in changes if change.cut.value not in ("", SEAM)]
     rows = [Row("lines", route, [now.checks, counts])] if now.checks != before else []
     return changes, rows
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import re2
 
-from gateway.canonical.cuts import Cut
+from gateway.canonical.cuts import PLACEHOLDER, Cut
 from gateway.canonical.digests import digest, encode
 from gateway.canonical.ledger import Memory, Row
 from gateway.canonical.settings import UserRule
@@ -21,7 +21,7 @@ def cuts(document: Document, rules: Sequence[UserRule]) -> Iterator[Cut]:
             if document.kind(number) == CODE:
                 continue
             for match in pattern.finditer(line):
-                if match[0]:
+                if match[0] and match[0] != PLACEHOLDER:
                     yield _cut(rule, document.starts[number] + match.start(), match[0])
 
 
