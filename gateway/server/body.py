@@ -12,6 +12,7 @@ from gateway.errors import BadRequest, Refusal, TooLarge
 from gateway.units import show_size
 
 SLOWEST = 16 << 10  # bytes a second that a body must bring on the average, once its grace is over
+MEMBERS = 16  # of a compressed body, each of which means a copy of what follows it
 EXPECT = "100-continue"
 
 
@@ -82,16 +83,27 @@ def decompress(data: bytes, encoding: str, limit: int) -> bytes | None:
     if encoding not in ("gzip", "x-gzip", "deflate"):
         return None
     for wbits in (47, -15) if encoding == "deflate" else (31,):  # "deflate" is sent with and without the zlib header
-        reader = zlib.decompressobj(wbits)
         try:
-            out = reader.decompress(data, limit + 1)
+            return _inflate(data, wbits, limit)
         except zlib.error:
             continue
+    raise BadRequest(f"The body is not valid {encoding}.", code="invalid_encoding")
+
+
+def _inflate(data: bytes, wbits: int, limit: int) -> bytes:
+    """All members of a compressed body: gzip allows several. Raises TooLarge, zlib.error."""
+    out = b""
+    for _ in range(MEMBERS):
+        reader = zlib.decompressobj(wbits)
+        out += reader.decompress(data, limit + 1 - len(out))
         if len(out) > limit:
             raise too_large(limit)
-        if reader.eof:
+        if not reader.eof:
+            raise zlib.error("cut short")
+        data = reader.unused_data
+        if not data:
             return out
-    raise BadRequest(f"The body is not valid {encoding}.", code="invalid_encoding")
+    raise zlib.error("too many members")
 
 
 def too_large(limit: int) -> TooLarge:

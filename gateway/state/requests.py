@@ -13,7 +13,7 @@ from gateway.clock import Clock, SystemClock
 from gateway.events import RequestClosed, RequestLeft, RequestStarted
 from gateway.values import Record
 
-LONGEST_MODEL = 256  # characters; a client may send a body of any size as its model's name
+LONGEST_NAME = 256  # characters; a client may send a body of any size as its model's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,14 @@ class Requests:
 
     def _closed(self, record: Record) -> None:
         self._running.pop(record.id, None)
-        if record.model is not None and len(record.model) > LONGEST_MODEL:
-            record = replace(record, model=record.model[:LONGEST_MODEL])
-        self._finished[record.id] = record
+        client = replace(record.client, agent=_name(record.client.agent))
+        model = None if record.model is None else _name(record.model)
+        self._finished[record.id] = replace(record, model=model, path=_name(record.path), client=client)
         self._finished.move_to_end(record.id)  # a client may use the same id again
         while len(self._finished) > self._keep:
             self._finished.popitem(last=False)
+
+
+def _name(text: str) -> str:
+    """A name that a client chose, short, and without the lone surrogates that no JSON document can hold."""
+    return text[:LONGEST_NAME].encode("utf-8", "replace").decode()

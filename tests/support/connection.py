@@ -105,6 +105,7 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=0)  # `send` returns when the kernel has everything
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each step goes out at once
         self.number = len(self.upstream.connections)
         self.upstream.connections.append(self)
         self.task = asyncio.get_running_loop().create_task(self._serve())
