@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config import Config, InvalidConfig, load, loads, to_yaml
@@ -88,11 +88,13 @@ def loads_or_is_refused(text: str) -> None:
         str(error).encode()
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=ALPHABET, max_size=40))
 def test_any_text_loads_or_is_refused(text: str) -> None:
     loads_or_is_refused(text)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(KEYS, TREES, max_size=6) | TREES)
 def test_any_tree_loads_or_is_refused(tree: object) -> None:
     loads_or_is_refused(to_yaml(tree))
@@ -101,6 +103,7 @@ def test_any_tree_loads_or_is_refused(tree: object) -> None:
 EXAMPLE = (Path(__file__).parents[2] / "config.example.yaml").read_text()
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(EXAMPLE)), st.integers(0, 30), st.text(alphabet=ALPHABET, max_size=4))
 def test_a_damaged_file_loads_or_is_refused(at: int, less: int, more: str) -> None:
     loads_or_is_refused(EXAMPLE[:at] + more + EXAMPLE[at + less :])

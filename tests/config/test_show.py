@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config import Config, effective, loads, to_yaml
@@ -52,6 +52,7 @@ def test_what_is_shown_loads_as_the_same_configuration() -> None:
 WORDS = st.text(alphabet="ab${}:-'\"# \\/.0e", min_size=1, max_size=8).map(str.strip).filter(bool)
 
 
+@settings(deadline=None)
 @given(st.lists(WORDS, max_size=4, unique=True))
 def test_any_alias_survives_being_shown(aliases: list[str]) -> None:
     config = ok(to_yaml({"models": {"a-model": {"aliases": [alias.replace("${", "$${") for alias in aliases]}}}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import units
@@ -223,11 +223,13 @@ def test_the_configuration_is_frozen_and_hides_its_secrets() -> None:
         config.identity = "ollama"
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=1, max_value=10**12))
 def test_any_duration_that_can_be_shown_can_be_configured(micros: int) -> None:
     assert ok(f"limits: {{ client_stall: {units.show_duration(micros / 10**6)} }}").limits.client_stall == micros / 10**6
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=1, max_value=10**15))
 def test_any_size_that_can_be_shown_can_be_configured(count: int) -> None:
     assert ok(f"limits: {{ body: {units.show_size(count)} }}").limits.body == count

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config import InvalidConfig, to_yaml
@@ -117,6 +117,7 @@ PLAIN = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(PLAIN)
 def test_what_is_written_reads_the_same_under_both_versions_of_yaml(data: Any) -> None:
     text = to_yaml({"v": data})
