@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 import re2
@@ -25,16 +27,11 @@ def parse_pattern(value: object) -> str:
     options.log_errors = False
     try:
         compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        raise ValueError(f"not a pattern that RE2 understands: {_reason(error)}") from None
+    except re2.error:  # its words repeat the pattern, which may come from a variable
+        raise ValueError("not a pattern that RE2 understands (it has no look-around and no back-references)") from None
     if compiled.search(""):
         raise ValueError("matches nothing at all, so it would match everywhere")
     return pattern
-
-
-def _reason(error: Exception) -> str:
-    words = error.args[0] if error.args else ""
-    return words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
 
 
 Pattern = Annotated[str, PlainValidator(parse_pattern), WithJsonSchema({"type": "string", "minLength": 1})]
@@ -63,6 +60,12 @@ class Never(Part):
 
     clients: tuple[Glob, ...] = key((), "User agents, such as curl/*.")
     models: tuple[Glob, ...] = key((), "Models, as clients name them or as they are called here.")
+
+    def covers(self, agent: str, names: Iterable[str]) -> bool:
+        """Whether requests with this user agent, for a model of these names, are left alone."""
+        return any(fnmatchcase(agent, glob) for glob in self.clients) or any(
+            fnmatchcase(name, glob) for glob in self.models for name in names
+        )
 
 
 class Canonical(Part):
