@@ -12,24 +12,21 @@ second prompt cache in host memory that newer versions have behind their slots.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Literal, Self
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from aiohttp import web
 
-from gateway.clock import Clock, SystemClock
+from gateway.clock import Clock
 from tests.support import ollama_catalog
-from tests.support.kvcache import Lease, tokenize
+from tests.support.fake_server import FakeServer, Refused, Served, json_body
+from tests.support.kvcache import Lease
 from tests.support.ollama_asks import READERS, Ask
-from tests.support.ollama_http import json_body, tell_errors
 from tests.support.ollama_prompt import prompt_tokens, rendered
 from tests.support.ollama_runners import Model, OllamaError, Runners, full_name
-from tests.support.replies import SHAPES, Reply, anthropic, ollama
-from tests.support.replies.reply import NOMINAL_MS
+from tests.support.replies import Reply, anthropic, ollama, openai
 
 REPORTS_CACHED = (0, 33, 1)
 SHIFT_RELOADS = (0, 30, 9)
@@ -41,29 +38,8 @@ COUNTS_UNCACHED_ONLY = (0, 30, 0)
 RELOAD_MS = 2000.0
 
 
-@dataclass(slots=True)
-class Served:
-    """One request for an answer. total, reused: prompt tokens; both 0 for an empty request. at: monotonic, injected clock."""
-
-    path: str
-    body: Mapping[str, Any]
-    at: float
-    total: int = 0
-    reused: int = 0
-    slot: int | None = None
-    outcome: Literal["running", "done", "cancelled", "failed"] = "running"
-
-    @property
-    def evaluated(self) -> int:
-        return self.total - self.reused
-
-
-class FakeOllama:
-    """The server. Constructor arguments after `clock` are Ollama's environment: see Runners.
-
-    answer: what the model says to a request; seconds_per_token: real seconds that each evaluated prompt token takes;
-    gap: real seconds between streamed events; vram: bytes, None = everything fits.
-    """
+class FakeOllama(FakeServer):
+    """The server. vram: bytes, None = everything fits; environment: Ollama's, see Runners."""
 
     def __init__(
         self,
@@ -75,20 +51,11 @@ class FakeOllama:
         vram: int | None = None,
         **environment: Any,
     ):
+        super().__init__(clock, seconds_per_token, gap)
         self.models = {full_name(model.name): model for model in models or (Model("tiny"),)}
         self.version = version
-        self.clock: Clock = clock or SystemClock()
-        self.seconds_per_token = seconds_per_token
-        self.gap = gap
         self.vram = vram
         self.runners = Runners(self.clock, **environment)
-        self.served: list[Served] = []
-        self.answer: Callable[[Ask], Reply] = lambda ask: Reply()
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def since(self) -> tuple[int, ...]:
@@ -109,18 +76,8 @@ class FakeOllama:
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         body = await json_body(request)
-        served = Served(request.path, body, self.clock.now())
-        self.served.append(served)
-        try:
-            response = await self._respond(request, body, served)
-            served.outcome = "done"
-        except (asyncio.CancelledError, ConnectionError):
-            served.outcome = "cancelled"
-            raise
-        except OllamaError:
-            served.outcome = "failed"
-            raise
-        return response
+        async with self.record(request.path, body) as served:
+            return await self._respond(request, body, served)
 
     async def _respond(self, request: web.Request, body: Mapping[str, Any], served: Served) -> web.StreamResponse:
         model, ask = self.find(body.get("model")), READERS[request.path](body)
@@ -144,76 +101,36 @@ class FakeOllama:
                 reply = self._reply(request.path, body, model, ask, lease)
                 if len(self.runners.loads) > loads:
                     reply = replace(reply, load_ms=RELOAD_MS)
-                response = await self._send(request, body, reply)
+                response = await self.send(request, body, reply)
                 lease.generated(reply.reasoning + reply.text)
                 return response
 
     def _reply(self, path: str, body: Mapping[str, Any], model: Model, ask: Ask, lease: Lease) -> Reply:
-        """What the model says, cut to the limit, with what this version reports about the prompt."""
-        total, reused = len(lease.prompt), lease.reused
-        cached = reused if self.since >= REPORTS_CACHED else (0 if path == "/v1/responses" else None)
-        said = limited(self.answer(ask), ask.limit, thinking=model.thinking and ask.think is not False)
-        return replace(
-            said,
-            model=body["model"],
-            prompt=total - reused if self.since == COUNTS_UNCACHED_ONLY else total,
-            cached=cached,
-            usage=SHAPES[path].tells_usage(body) or not SHAPES[path].wants_stream(body),
-            prefill_ms=(total - reused) * (self.seconds_per_token * 1000 or NOMINAL_MS),
-            reasoning_key="reasoning",
-            whole_tool_calls=path.startswith("/v1"),
-        )
+        """What the model says, with what this version reports about the prompt."""
+        cached = lease.reused if self.since >= REPORTS_CACHED else (0 if path == "/v1/responses" else None)
+        told = self.told(path, body, ask, lease, cached=cached, thinking=model.thinking and ask.think is not False)
+        counted = told.prompt - lease.reused if self.since == COUNTS_UNCACHED_ONLY else told.prompt
+        return replace(told, prompt=counted, reasoning_key="reasoning", whole_tool_calls=path.startswith("/v1"))
 
-    async def _send(self, request: web.Request, body: Mapping[str, Any], reply: Reply) -> web.StreamResponse:
-        """Nothing is sent before the prompt is evaluated, not even headers."""
-        shape = SHAPES[request.path]
-        if not shape.wants_stream(body):
-            return web.json_response(body=shape.document(reply))
-        events = shape.stream(reply)
+    async def events(self, request: web.Request, reply: Reply) -> Iterable[bytes]:
         if request.path == "/v1/messages":
-            events = anthropic.stream(reply, estimate=len(await request.read()) // 4)
-        return await self.stream(request, events, shape.content_type)
+            return anthropic.stream(reply, estimate=len(await request.read()) // 4)
+        return await super().events(request, reply)
 
-    async def stream(self, request: web.Request, events: list[bytes], content_type: str) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": content_type})
-        await response.prepare(request)
-        for event in events:
-            await response.write(event)
-            if self.gap:
-                await asyncio.sleep(self.gap)
-        await response.write_eof()
-        return response
+    # the server's own words
 
-    # life
+    def routes(self) -> Iterable[web.AbstractRouteDef]:
+        return [*(web.post(path, self.respond) for path in READERS), *ollama_catalog.routes(self)]
 
-    async def start(self) -> None:
-        app = web.Application(middlewares=[tell_errors], client_max_size=64 * 2**20)
-        for path in READERS:
-            app.router.add_post(path, self.respond)
-        ollama_catalog.add_routes(app, self)
-        self._app_runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        await self._app_runner.setup()
-        site = web.TCPSite(self._app_runner, "127.0.0.1", self.port)
-        await site.start()
-        self.port = self._app_runner.addresses[0][1]
+    def refusal(self, request: web.Request, error: Refused) -> web.Response:
+        return web.json_response(body=error_body(request.path, error.status, str(error)), status=error.status)
 
-    async def stop(self) -> None:
-        await self._app_runner.cleanup()
+    def unknown(self, request: web.Request) -> web.Response:
+        return web.Response(status=404, text="404 page not found")
 
-    async def restart(self) -> None:
-        """The process ends and comes back on its port: every model and every cached prefix is gone."""
-        await self.stop()
+    def forget(self) -> None:
+        """Every model and every cached prefix is gone."""
         self.runners.forget()
-        await self.start()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
 
 def refuse(model: Model, ask: Ask, *, lenient: bool) -> None:
@@ -226,12 +143,9 @@ def refuse(model: Model, ask: Ask, *, lenient: bool) -> None:
         raise OllamaError(400, f'"{model.name}" does not support thinking')
 
 
-def limited(reply: Reply, limit: int, *, thinking: bool) -> Reply:
-    """The reply cut to `limit` tokens, reasoning first; 0 and less is no limit (0 is not a way to only prefill)."""
-    reasoning, text = tokenize(reply.reasoning) if thinking else [], tokenize(reply.text)
-    said = len(reasoning) + len(text)
-    if 0 < limit < said:
-        reasoning, text = reasoning[:limit], text[: max(limit - len(reasoning), 0)]
-        reply = replace(reply, tool_calls=(), finish="length")
-        said = limit
-    return replace(reply, reasoning="".join(reasoning), text="".join(text), completion=max(said, 1))
+def error_body(path: str, status: int, message: str) -> bytes:
+    """Source: Ollama's server/routes.go, openai/openai.go, anthropic/."""
+    kind = {400: "invalid_request_error", 404: "not_found_error"}.get(status, "api_error")
+    if path == "/v1/messages":
+        return anthropic.error(message, "overloaded_error" if status == 503 else kind)
+    return openai.error(message, kind) if path.startswith("/v1/") else ollama.error(message)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
+from tests.support.fake_server import json_body
 from tests.support.kvcache import tokenize
 from tests.support.ollama_asks import keep_alive_seconds
-from tests.support.ollama_http import json_body
 from tests.support.ollama_runners import Model, OllamaError, Runner, full_name
 from tests.support.replies import NDJSON
 from tests.support.replies.reply import CREATED
@@ -23,21 +23,19 @@ if TYPE_CHECKING:
 DIMENSIONS = 8
 
 
-def add_routes(app: web.Application, fake: FakeOllama) -> None:
+def routes(fake: FakeOllama) -> list[web.RouteDef]:
     catalog = _Catalog(fake)
-    app.add_routes(
-        [
-            web.get("/", catalog.greet),
-            web.get("/api/version", catalog.version),
-            web.get("/api/tags", catalog.tags),
-            web.get("/api/ps", catalog.ps),
-            web.get("/v1/models", catalog.openai_models),
-            web.post("/api/show", catalog.show),
-            web.post("/api/pull", catalog.pull),
-            web.delete("/api/delete", catalog.delete),
-            web.post("/api/embed", catalog.embed),
-        ]
-    )
+    return [
+        web.get("/", catalog.greet),
+        web.get("/api/version", catalog.version),
+        web.get("/api/tags", catalog.tags),
+        web.get("/api/ps", catalog.ps),
+        web.get("/v1/models", catalog.openai_models),
+        web.post("/api/show", catalog.show),
+        web.post("/api/pull", catalog.pull),
+        web.delete("/api/delete", catalog.delete),
+        web.post("/api/embed", catalog.embed),
+    ]
 
 
 class _Catalog:

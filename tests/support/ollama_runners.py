@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.clock import Clock
+from tests.support.fake_server import Refused
 from tests.support.kvcache import KVCache
 
 FOREVER = (2**63 - 1) / 1e9
@@ -28,12 +29,8 @@ LOAD_OPTIONS: Mapping[str, Any] = {
 """The options that belong to a loaded model, with their defaults; `num_ctx` is one too, and its default depends."""
 
 
-class OllamaError(Exception):
-    """An error that the caller is told about, in the shape of the API that it uses."""
-
-    def __init__(self, status: int, message: str):
-        super().__init__(message)
-        self.status = status
+class OllamaError(Refused):
+    """What Ollama refuses, in its own words."""
 
 
 def full_name(name: str) -> str:
