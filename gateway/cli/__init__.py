@@ -13,6 +13,8 @@ VERBS = {
     "check": "Check a configuration file.",
     "config": "Print the effective configuration.",
     "reload": "Have the running gateway read its configuration again.",
+    "canon": "Show what would change in the prompts of saved requests.",
+    "forget": "Drop everything that was learned of prompts.",
     "demo": "Show what a warm prefix is worth, on a real llama.cpp server.",
 }
 """Verb -> one line of help. Its module is imported when it is used, so that each verb starts quickly."""

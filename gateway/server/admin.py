@@ -1,21 +1,29 @@
-"""The admin port: health, metrics, status, reload."""
+"""The admin port: health, metrics, status, reload, forget, and dry runs of the canonical form."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 from aiohttp import web
 
 from gateway import __version__
+from gateway.canonical.settings import Mode
+from gateway.dialects.prompt_ranges import Doubt, locate
+from gateway.errors import BadRequest
 from gateway.metrics import CONTENT_TYPE
-from gateway.server import guard
-from gateway.server.gateway import Gateway
+from gateway.server import dry_run, guard
+from gateway.server.gateway import MAX_AGENT, Gateway
+from gateway.server.reading import parse
+from gateway.values import Client
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths for machines, which need no token."""
+
+MAX_BODY = 64 << 20
+"""Bytes of a request for a dry run: a whole prompt, images included."""
 
 Reload = Callable[[], Awaitable[str | None]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -25,13 +33,15 @@ RELOAD: web.AppKey[Reload] = web.AppKey("reload")
 
 
 def admin_app(gateway: Gateway, reload: Reload) -> web.Application:
-    app = web.Application(middlewares=[door], client_max_size=1 << 20)
+    app = web.Application(middlewares=[door], client_max_size=MAX_BODY)
     app[GATEWAY], app[RELOAD] = gateway, reload
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/status", status)
+    app.router.add_post("/canonicalize", canonicalize)
     app.router.add_post("/-/reload", reload_config)
+    app.router.add_post("/-/forget", forget)
     return app
 
 
@@ -47,6 +57,8 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
         return problem(403, "origin_not_allowed", "Pages of other origins may not do this.")
     try:
         return await handler(request)
+    except BadRequest as error:
+        return problem(error.status, error.code, str(error))
     except web.HTTPException as error:
         return problem(error.status, (error.reason or "error").lower().replace(" ", "_"), f"{error.status}: {error.reason}")
 
@@ -84,6 +96,52 @@ async def reload_config(request: web.Request) -> web.Response:
     return _json({"status": "reloaded"})
 
 
+async def forget(request: web.Request) -> web.Response:
+    """Drop what was learned of prompts. Answers once it has left the disk as well."""
+    gateway = request.app[GATEWAY]
+    rows = gateway.forget()
+    if not await asyncio.to_thread(gateway.memory.flush):
+        return problem(503, "disk_is_slow", "It was dropped from memory; the disk has not followed yet. Ask again.")
+    if fault := gateway.memory.problem:
+        return problem(500, "disk_failed", f"It was dropped from memory, but {fault}.")
+    return _json({"status": "forgotten", "rows": rows})
+
+
+async def canonicalize(request: web.Request) -> web.Response:
+    """What would become of a request: {"path", "body", "mode"?} -> edits, notes and the canonical body. Reads the ledger only.
+
+    In a thread, because a text that was never seen takes milliseconds.
+    """
+    gateway = request.app[GATEWAY]
+    raw = await request.read()
+    client = Client(request.remote or "", request.headers.get("User-Agent", "")[:MAX_AGENT])
+    run = dry_run.DryRun(gateway.now.config.canonical, client, gateway.memory.ledger, gateway.memory.secret)
+    now = gateway.clock.wall()
+
+    def answer() -> bytes:
+        asked, mode = _asked(raw)
+        return dry_run.document(asked, run.play(asked, now, mode))
+
+    return web.Response(body=await asyncio.to_thread(answer), content_type="application/json", charset="utf-8")
+
+
+def _asked(raw: bytes) -> tuple[dry_run.Request, Mode | None]:
+    """The request for a dry run, with its body in the client's own spelling. Raises BadRequest."""
+    given, exact = parse(raw)
+    path, mode, body = given.get("path"), given.get("mode"), given.get("body")
+    if not exact:
+        raise BadRequest("A body with a BOM, NaN or lone surrogates is passed on as it is.", code="invalid_json")
+    if not isinstance(body, dict) or not isinstance(path, str | None):
+        raise BadRequest('Send {"path": "/v1/chat/completions", "body": {...}}, and "mode" if you like.', code="invalid_body")
+    if mode not in (None, *get_args(Mode)):
+        raise BadRequest(f"`mode` is one of {', '.join(get_args(Mode))}.", code="invalid_mode")
+    try:
+        start, end = locate(raw, [("body",)])["body",]
+    except Doubt as doubt:
+        raise BadRequest(f"`body` cannot be found: {doubt}.", code="invalid_body") from None
+    return dry_run.request(raw[start:end], body, path), mode
+
+
 def describe(gateway: Gateway) -> dict[str, Any]:
     """What `/status` shows. No prompt text, no keys."""
     return {
@@ -94,8 +152,21 @@ def describe(gateway: Gateway) -> dict[str, Any]:
         ],
         "backends": [_backend(gateway, name) for name in gateway.fleet.states],
         "models": {model.name: list(model.aliases) for model in gateway.now.catalog.models},
+        "canonical": _canonical(gateway),
         "in_flight": gateway.requests.in_flight(),
         "recent": gateway.requests.recent(20),
+    }
+
+
+def _canonical(gateway: Gateway) -> dict[str, Any]:
+    """How prompts are canonicalized, and what is remembered for it."""
+    config, memory = gateway.now.config.canonical, gateway.memory
+    return {
+        "mode": config.mode,
+        "rules": list(config.rules),
+        "observe": list(config.observe),
+        "custom": [rule.name for rule in config.custom],
+        "ledger": {"rows": len(memory.ledger), "durable": memory.durable, "problem": memory.problem},
     }
 
 

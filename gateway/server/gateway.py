@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp.web import BaseRequest
 
@@ -77,6 +77,13 @@ class Gateway:
         if old is not None and old.config.canonical == config.canonical:
             return old.stabilizer
         return Stabilizer(config.canonical, self.memory, self.bus, self.clock)
+
+    def forget(self) -> int:
+        """Drop what was learned of prompts, and the texts that are kept for speed. Returns how many rows that were."""
+        rows = self.memory.forget()
+        fresh = Stabilizer(self.now.config.canonical, self.memory, self.bus, self.clock)
+        self.now = replace(self.now, stabilizer=fresh)
+        return rows
 
     def begin(self, request: BaseRequest) -> Flight:
         """A new flight for a request, counted from here."""

@@ -5,7 +5,6 @@ On any doubt a call goes out as its client sent it; nothing here fails a request
 
 from __future__ import annotations
 
-import fnmatch
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -112,12 +111,7 @@ class Stabilizer:
             if found is None:
                 raise BadRequest(f"{MODE_HEADER} is one of {', '.join(MODES)}.", code="invalid_mode")
             return found
-        never = self._config.never
-        if any(fnmatch.fnmatchcase(call.client.agent, glob) for glob in never.clients):
-            return "off"
-        if any(fnmatch.fnmatchcase(name, glob) for glob in never.models for name in names):
-            return "off"
-        return self._config.mode
+        return "off" if self._config.never.covers(call.client.agent, names) else self._config.mode
 
     def _canonicalize(self, mode: Mode, call: Call, prompt: Prompt) -> Result:
         ledger, now = self._memory.ledger, self._clock.wall()

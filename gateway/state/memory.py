@@ -45,12 +45,21 @@ class Memory:
         if gone:
             self._store.put([Stored(kind, key, None, now) for kind, key in gone])
 
+    @property
+    def durable(self) -> bool:
+        """Whether what is learned survives a restart."""
+        return self._store.durable
+
     def forget(self) -> int:
-        """Drop everything that was learned. Returns how many rows that were."""
-        rows = [row for row, _ in self.ledger.rows()]
+        """Drop everything that was learned. Returns how many rows that were; `flush` tells when they have left the disk."""
+        count = len(self.ledger)
         self.ledger.forget()
-        self._store.put([Stored(row.kind, row.key, None, 0.0) for row in rows])
-        return len(rows)
+        self._store.forget()
+        return count
+
+    def flush(self) -> bool:
+        """Wait until the file has all that was remembered or forgotten so far. Blocks: not for the event loop."""
+        return self._store.flush()
 
     def close(self) -> None:
         self._store.close()

@@ -15,8 +15,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 log = logging.getLogger("warmgate.state")
@@ -45,6 +46,17 @@ class Stored:
     used: float
 
 
+class Order(Enum):
+    """What the writing thread is asked to do besides writing rows."""
+
+    FORGET = "forget"
+    STOP = "stop"
+
+
+Task = list[Stored] | threading.Event | Order
+"""Rows to write; an event to set once all before it is done; an order."""
+
+
 class Store:
     """One file. Writers of the queue: the event loop; of the file: the thread. `secret` keys digests, and lives in the file."""
 
@@ -55,7 +67,7 @@ class Store:
         self.secret = secrets.token_bytes(32)
         self.path = directory / FILE if directory else None
         self._loaded: list[Stored] = []
-        self._queue: queue.Queue[list[Stored] | threading.Event | None] = queue.Queue(BATCHES)
+        self._queue: queue.Queue[Task] = queue.Queue(BATCHES)
         self._thread: threading.Thread | None = None
         if self.path and self._open(self.path, clock() - expiry):
             self._thread = threading.Thread(target=self._work, args=(self.path,), name="warmgate-state", daemon=True)
@@ -79,6 +91,18 @@ class Store:
         except queue.Full:
             self.dropped += 1
 
+    def forget(self) -> None:
+        """Delete all rows soon, so that not a byte of them stays in the file. Never waits; `flush` tells when it is done."""
+        while self._thread is not None:
+            try:
+                self._queue.put_nowait(Order.FORGET)
+                return
+            except queue.Full:  # what waits would be deleted anyway
+                with suppress(queue.Empty):
+                    task = self._queue.get_nowait()
+                    if isinstance(task, threading.Event):
+                        task.set()
+
     def flush(self, seconds: float = STOP) -> bool:
         """Wait until everything put so far is on disk. Blocks; for tests and shut-down."""
         if self._thread is None:
@@ -94,7 +118,7 @@ class Store:
         if self._thread is not None:
             self.flush()
             try:
-                self._queue.put(None, timeout=STOP)
+                self._queue.put(Order.STOP, timeout=STOP)
             except queue.Full:
                 return
             self._thread.join(STOP)
@@ -155,12 +179,40 @@ class Store:
                 batch = [self._queue.get()]
                 while len(batch) < BATCHES and not self._queue.empty():
                     batch.append(self._queue.get_nowait())
-                self._write(db, [row for item in batch if isinstance(item, list) for row in item])
-                for item in batch:
-                    if isinstance(item, threading.Event):
-                        item.set()
-                if None in batch:
+                rows: list[Stored] = []
+                for task in batch:
+                    if isinstance(task, list):
+                        rows += task
+                    elif task is Order.FORGET:
+                        rows.clear()
+                        self._erase(db)
+                self._write(db, rows)
+                for task in batch:
+                    if isinstance(task, threading.Event):
+                        task.set()
+                if Order.STOP in batch:
                     return
+
+    def _erase(self, db: sqlite3.Connection) -> None:
+        """Empty the file and its log, and delete what was moved aside. `secure_delete` zeroes free pages, VACUUM drops them."""
+        try:
+            with db:
+                db.execute("DELETE FROM rows")
+            db.execute("VACUUM")
+            busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise sqlite3.OperationalError("another process reads its log")
+            for aside in self._aside():
+                aside.unlink(missing_ok=True)
+        except (sqlite3.Error, OSError) as error:
+            self.problem = f"{self.path} could not be emptied ({error})"
+            log.error("%s", self.problem)
+        else:
+            self.problem = None
+
+    def _aside(self) -> list[Path]:
+        """Files that were moved out of the way because they could not be read."""
+        return sorted(self.path.parent.glob(f"{self.path.stem}.corrupt-*")) if self.path else []
 
     def _write(self, db: sqlite3.Connection, rows: list[Stored]) -> None:
         if not rows:
@@ -187,4 +239,5 @@ def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=BUSY)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten, so that forgotten text is gone
     return db
