@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("warmgate.server")
 
 LAST_WORDS = 2.0  # seconds to get an error event out to a client in the middle of a stream
+MAX_TRANSCRIPT = 4 << 20  # bytes of a reply that are kept to be read at its end
 MAX_SEGMENT = 64 << 10  # a single write to the client is at most this long, so that a slow reader costs little memory
 
 
@@ -39,6 +40,7 @@ class Exchange:
         self.response: StreamResponse | None = None
         self.streaming = False
         self.tap: Tap | None = None
+        self.transcript: bytearray | None = None  # what was written, kept for who asked by putting one here
         self.origin = request.headers.get("Origin")
         self.drop: frozenset[str] = frozenset()  # headers that carried the gateway's own key
         self.deadline = Deadline()
@@ -64,6 +66,10 @@ class Exchange:
         """Send bytes; waits while the client does not read, at most limits.client_stall."""
         if self.response is None:
             raise RuntimeError("write before start")
+        if self.transcript is not None:
+            self.transcript += data
+            if len(self.transcript) > MAX_TRANSCRIPT:
+                self.transcript = None
         self.deadline.move(self.now.config.limits.client_stall, "client")
         for at in range(0, len(data), MAX_SEGMENT):
             await self.response.write(data[at : at + MAX_SEGMENT])

@@ -29,17 +29,19 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
     route = choose(call.model, call.path, fleet.view, now.catalog, home.name if home else "", fleet.load)
     flight.label, flight.decision = route.label, route.decision
     flight.lap("route")
-    stable = now.stabilizer.make(call, (call.model or "", route.label))
+    stable = now.stabilizer.make(call, (call.model or "", route.label), counting=endpoint.task == "count")
     flight.lap("canonical")
     for attempt in stable.tries:  # the canonical body; the client's own, if a server refuses that
         flight.edits = stable.header if attempt is not call else ""
+        exchange.transcript = bytearray() if stable.listens and attempt is not call else None
         order = answer_order(attempt, route, endpoint, exchange)
         async with gateway.dispatcher.open(order, flight, exchange.deadline) as reply:
             streaming = is_stream(reply.response)
             tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=streaming and hides_usage(call, reply.kind))
             exchange.tap = tap
             if await carry(exchange, attempt, reply, tap, streaming, refusable=attempt is not call):
-                now.stabilizer.learn(stable, attempt, flight.outcome, tap.seen)
+                if flight.outcome == "ok":
+                    now.stabilizer.learn(stable, attempt, exchange.transcript, streaming=streaming)
                 break
         flight.retries += 1
     await exchange.finish()

@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.canonical.canonicalize import Canonicalizer
+from gateway.canonical.digests import reply
+from gateway.canonical.notes import heard
 from gateway.canonical.result import Result
 from gateway.canonical.settings import Mode
 from gateway.clock import Clock
 from gateway.config.canonical import Canonical
-from gateway.dialects.base import Seen
 from gateway.dialects.prompt import Prompt
 from gateway.dialects.prompt_read import read
+from gateway.dialects.spoken import spoken
 from gateway.errors import BadRequest
 from gateway.events import Bus, Canonicalized, RewriteRejected
 from gateway.logs import printable
 from gateway.state.memory import Memory
-from gateway.values import Call, Outcome
+from gateway.values import Call
 
 log = logging.getLogger("warmgate.canonical")
 
@@ -51,6 +53,11 @@ class Stable:
         return (self.call, self.original) if self.edited else (self.original,)
 
     @property
+    def listens(self) -> bool:
+        """Whether a note was sent with a new turn, which is known again by the reply that follows it."""
+        return self.edited and self.result is not None and self.result.sent is not None
+
+    @property
     def header(self) -> str:
         """Value of X-Warmgate-Edits: rule names and counts, no text."""
         counts = self.result.counts if self.result and self.edited else {}
@@ -69,8 +76,11 @@ class Stabilizer:
         self._rejected: OrderedDict[bytes, int] = OrderedDict()
         self._told: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
-    def make(self, call: Call, names: Sequence[str]) -> Stable:
-        """names: all names of the call's model. Raises BadRequest for an unknown mode in the request's header."""
+    def make(self, call: Call, names: Sequence[str], *, counting: bool) -> Stable:
+        """names: all names of the call's model; counting: its tokens are only counted.
+
+        Raises BadRequest for an unknown mode in the request's header.
+        """
         mode = self._mode(call, names)
         if mode == "off" or call.body is None:
             return Stable(call, call)
@@ -78,17 +88,23 @@ class Stabilizer:
         if prompt is None:
             return Stable(call, call)
         result = self._canonicalize(mode, call, prompt)
-        self._memory.remember(result.remember)
+        if not counting:  # a count begins no turn
+            self._memory.remember(result.remember)
         self._bus.publish(Canonicalized(result.counts, tuple(found.edit.rule for found in result.findings), result.reason))
         if result.body is call.raw:
             return Stable(call, call, result)
         self._tell_once(call, result)
         return Stable(replace(call, raw=result.body), call, result)
 
-    def learn(self, stable: Stable, sent: Call, outcome: Outcome, seen: Seen) -> None:
-        """A reply is complete. sent: the call that it answers."""
-        if stable.edited and outcome == "ok" and sent is stable.original:
+    def learn(self, stable: Stable, sent: Call, transcript: bytearray | None, *, streaming: bool) -> None:
+        """A reply is complete. sent: the call that it answers; transcript: its bytes, if the stable call asked for them."""
+        if stable.edited and sent is stable.original:
             self._refused(stable)
+        elif transcript and stable.result and stable.result.sent:
+            said = spoken(sent.dialect, bytes(transcript), streaming=streaming)
+            if said is not None:
+                digest = reply(self._memory.secret, said.text, said.calls)
+                self._memory.remember(heard(stable.result.sent, digest, self._memory.ledger))
 
     def _refused(self, stable: Stable) -> None:
         """A server refused the edited body and took the client's own."""

@@ -21,7 +21,7 @@ PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"]
 
 def heard(path: str, answer: Reply, *, streaming: bool) -> Spoken | None:
     shape = SHAPES[path]
-    raw = b"".join(shape.stream(answer)) if streaming else json.dumps(shape.document(answer)).encode()
+    raw = b"".join(shape.stream(answer)) if streaming else shape.document(answer)
     return spoken(ENDPOINTS[path].dialect.name, raw, streaming=streaming)
 
 
@@ -41,10 +41,8 @@ def history(path: str, answer: Reply) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     if calls:
         as_text = path != "/api/chat"
-        message["tool_calls"] = [
-            {"id": "x", "function": {"name": name, "arguments": json.dumps(value) if as_text else value}}
-            for name, value in calls
-        ]
+        functions = [{"name": name, "arguments": json.dumps(value) if as_text else value} for name, value in calls]
+        message["tool_calls"] = [{"id": "x", "function": function} for function in functions]
     return {"model": "m", "messages": [user, message]}
 
 
