@@ -49,6 +49,7 @@ class Analysis:
     """cuts: settled, of all rules that need no evidence; off: those of rules that are only observed; blocks: memory blocks."""
 
     text: str
+    first: bool
     cuts: tuple[Cut, ...]
     off: tuple[Cut, ...]
     blocks: tuple[memory.Block, ...]
@@ -77,9 +78,9 @@ def analyse(text: str, first: bool, settings: Settings) -> Analysis:
     off = settle(cut for cut in found if cut.rule not in settings.rules and cut.rule in settings.observe)
     on = settle([*on, *place_paths.cuts(document, on)])
     wanted = "memory" in settings.rules or "memory" in settings.observe
-    blocks = blocks if wanted else ()
+    blocks = memory.versions(text, blocks, on) if wanted else ()
     bare = settle([*on, *memory.cuts(text, blocks, frozenset(block.label for block in blocks))])
-    return Analysis(text, tuple(on), tuple(off), blocks, skeleton([apply(text, bare)]))
+    return Analysis(text, first, tuple(on), tuple(off), blocks, skeleton([apply(text, bare)]))
 
 
 def without(analysis: Analysis, moved: frozenset[str], settings: Settings) -> Canonical:

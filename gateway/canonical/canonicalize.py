@@ -52,7 +52,11 @@ class Canonicalizer:
     def _canonicalize(self, raw: bytes, prompt: Prompt, who: Client, known: Memory, now: float) -> Result:
         system = self._rules.judge(prompt, who, known)
         placed = notes.place(prompt.messages, system.items, system.route, known, self.settings, now)
-        spans = locate(raw, _places(prompt, placed), tuple(raw for raw, _ in self._tools)) if _edited(prompt, system, placed) else {}
+        spans = (
+            locate(raw, _places(prompt, placed), tuple(raw for raw, _ in self._tools))
+            if _edited(prompt, system, placed)
+            else {}
+        )
         ordered = self._order_tools(raw, prompt, spans, known)
         evidence = (*system.rows, *ordered.rows)
         if placed is None:

@@ -62,7 +62,9 @@ def _restored(text: str, one: List, first: Sequence[int]) -> Cut:
 
 
 def _lists(document: Document) -> Iterator[List]:
-    bullets = [number for number, line in enumerate(document.lines) if line.lstrip().startswith(MARKS) and document.prose(number)]
+    bullets = [
+        number for number, line in enumerate(document.lines) if line.lstrip().startswith(MARKS) and document.prose(number)
+    ]
     run: list[int] = []
     for number in bullets:
         if run and (number != run[-1] + 1 or _indent(document, number) != _indent(document, run[0])):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import re2
 
-from gateway.canonical.cuts import Cut
+from gateway.canonical.cuts import Cut, apply
 from gateway.canonical.digests import encode
 from gateway.canonical.fields import normal, pattern
 from gateway.canonical.ledger import Memory, Row
@@ -64,22 +64,17 @@ HINTS = (pattern(FACTS | PASSAGES),)
 @dataclass(frozen=True, slots=True)
 class Block:
     """One block: characters [start, end) of its lines. label: its normal label, numbered if it stands twice; items: the offsets
-    of the lines of a plain bullet list of facts, () for anything else."""
+    of the lines of a plain bullet list of facts, () for anything else; checks: a checksum for each item; version: a checksum of
+    what it says, of its items without their order. What other rules take out of a block does not count.
+    """
 
     label: str
     name: str
     start: int
     end: int
     items: tuple[tuple[int, int], ...]
-
-    def version(self, text: str) -> str:
-        """A checksum of what it says; of its items without their order if it is a list of facts."""
-        if not self.items:
-            return f"{zlib.crc32(encode(text[self.start : self.end].strip())):08x}"
-        return "".join(f"{check:08x}" for check in sorted(self.order(text)))[:64]
-
-    def order(self, text: str) -> list[int]:
-        return [zlib.crc32(encode(text[start:end].strip())) for start, end in self.items]
+    checks: tuple[int, ...] = ()
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +105,38 @@ def find(document: Document, lines: Sequence[int]) -> tuple[Block, ...]:
     return tuple(found)
 
 
+def versions(text: str, blocks: Sequence[Block], cuts: Sequence[Cut]) -> tuple[Block, ...]:
+    """The blocks with their checksums, given what other rules (`cuts`, settled) take out."""
+    return tuple(_version(text, block, cuts) for block in blocks)
+
+
+def _version(text: str, block: Block, cuts: Sequence[Cut]) -> Block:
+    checks = tuple(_check(text, start, end, cuts) for start, end in block.items)
+    whole = _check(text, block.start, block.end, cuts)
+    head = _check(text, block.start, block.items[0][0], cuts) if block.items else 0
+    version = f"{whole:08x}" if not checks else f"{zlib.crc32(repr((head, sorted(checks))).encode()):08x}"
+    return replace(block, checks=checks, version=version)
+
+
+def _check(text: str, start: int, end: int, cuts: Sequence[Cut]) -> int:
+    inside = [
+        replace(cut, start=cut.start - start, end=cut.end - start) for cut in cuts if start <= cut.start and cut.end <= end
+    ]
+    return zlib.crc32(encode(apply(text[start:end], inside).strip()))
+
+
 def judge(texts: Sequence[str], blocks: Sequence[Sequence[Block]], route: bytes, memory: Memory) -> Verdict:
     """Which blocks move, given what the route has shown before."""
     known: dict[str, list[object]] | None = memory.get("blocks", route)
     now = dict(known or {})
-    present = {block.label: (text, block) for text, found in zip(texts, blocks, strict=True) for block in found}
-    for label, (text, block) in present.items():
+    present = {block.label: block for found in blocks for block in found}
+    for label, block in present.items():
         was = now.get(label)
-        moves = known is not None if was is None else bool(was[1]) or was[0] != block.version(text)
-        order = (
-            was[2] if was and isinstance(was[2], list) and sorted(was[2]) == sorted(block.order(text)) else block.order(text)
-        )
-        now[label] = [was[0] if was else block.version(text), moves, order]
+        moves = known is not None if was is None else bool(was[1]) or was[0] != block.version
+        order = list(block.checks)
+        if was and isinstance(was[2], list) and sorted(was[2]) == sorted(order):
+            order = was[2]
+        now[label] = [was[0] if was else block.version, moves, order]
     for label in now.keys() - present.keys():
         now[label] = [now[label][0], True, now[label][2]]
     rows = (Row("blocks", route, now),) if now != known else ()
@@ -214,10 +229,9 @@ def _restore(text: str, blocks: Sequence[Block], known: dict[str, list[object]])
     """The text with its lists of facts in the order that is remembered. Its length does not change."""
     for block in blocks:
         order = known[block.label][2]
-        now = block.order(text)
-        if not block.items or not isinstance(order, list) or order == now:
+        if not block.items or not isinstance(order, list) or order == list(block.checks):
             continue
         rank = {check: at for at, check in enumerate(order)}
-        lines = sorted((text[start:end] for start, end in block.items), key=lambda line: rank[zlib.crc32(encode(line.strip()))])
-        text = text[: block.items[0][0]] + "\n".join(lines) + text[block.items[-1][1] :]
+        lines = [(rank[check], text[start:end]) for check, (start, end) in zip(block.checks, block.items, strict=True)]
+        text = text[: block.items[0][0]] + "\n".join(line for _, line in sorted(lines)) + text[block.items[-1][1] :]
     return text

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gateway.canonical import digests, learned, list_order, memory, route, user_rules
+from gateway.canonical import attribution, digests, learned, list_order, memory, route, user_rules
 from gateway.canonical.analysis import Analysis, Canonical, Memo, analyse, without
 from gateway.canonical.cuts import Cut, Item, apply, items, settle
 from gateway.canonical.ledger import Memory, Row
@@ -81,13 +81,20 @@ class SystemRules:
         if restored:
             analyses = self._analyse(verdict.texts)
         canonical = [
-            self._texts.get((one.text, not at, moved), partial(without, one, moved, settings)) for at, one in enumerate(analyses)
+            self._texts.get((one.text, one.first, moved), partial(without, one, moved, settings))
+            for at, one in enumerate(analyses)
         ]
         late, late_rows = self._late(canonical, found.id, known)
-        return self._together(prompt, analyses, canonical, late, System(found.id, (), (), (), (), (*rows, *verdict.rows, *late_rows)))
+        return self._together(
+            prompt, analyses, canonical, late, System(found.id, (), (), (), (), (*rows, *verdict.rows, *late_rows))
+        )
 
     def _analyse(self, texts: Sequence[str]) -> list[Analysis]:
-        return [self._analyses.get((text, not at), partial(analyse, text, not at, self._settings)) for at, text in enumerate(texts)]
+        heads = attribution.first(texts)
+        return [
+            self._analyses.get((text, at < heads), partial(analyse, text, at < heads, self._settings))
+            for at, text in enumerate(texts)
+        ]
 
     def _late(self, texts: Sequence[Canonical], route_id: bytes, known: Memory) -> tuple[list[list[Cut]], list[Row]]:
         """Rules that look at the canonical texts and at evidence: list_order, learned, the user's own."""

@@ -10,7 +10,9 @@ from gateway.dialects.prompt import Prompt, Text
 from gateway.dialects.prompt_ranges import Doubt, Path, Span, locate, splice, string
 
 
-def render(raw: bytes, before: Prompt, after: Prompt, tools: bytes | None = None, spans: Mapping[Path, Span] | None = None) -> bytes:
+def render(
+    raw: bytes, before: Prompt, after: Prompt, tools: bytes | None = None, spans: Mapping[Path, Span] | None = None
+) -> bytes:
     """`raw`, which `before` was read from, with the texts of `after`; tools: new JSON for the list of tools.
 
     spans: ranges in `raw` that are known already. A system text that `after` no longer has is taken out with its block, or emptied where its place is a message.

@@ -83,7 +83,10 @@ def anthropic(system: str, turns: Turns) -> tuple[str, dict[str, Any]]:
 
 
 def anthropic_blocks(system: str, turns: Turns) -> tuple[str, dict[str, Any]]:
-    blocks = [{"type": "text", "text": "You are Pelle."}, {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
+    blocks = [
+        {"type": "text", "text": "You are Pelle."},
+        {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}},
+    ]
     return "/v1/messages", {"model": "m", "max_tokens": 9, "system": blocks, "messages": _blocks(turns)}
 
 
@@ -102,7 +105,7 @@ def ollama(system: str, turns: Turns) -> tuple[str, dict[str, Any]]:
 
 
 def generate(system: str, turns: Turns) -> tuple[str, dict[str, Any]]:
-    return "/api/generate", {"model": "m", "system": system, "prompt": turns[-1][1]}
+    return "/api/generate", {"model": "m", "system": system, "prompt": turns[-1][1] or "?"}
 
 
 Dialect = Callable[[str, Turns], tuple[str, dict[str, Any]]]

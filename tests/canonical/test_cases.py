@@ -27,7 +27,11 @@ def play(case: dict[str, Any], replies: bool = True) -> tuple[Result, Result]:
     one, two = ((case[name]["path"], case[name]["body"]) for name in ("req1", "req2"))
     first = desk.send(one)
     if replies:
-        desk.answer(first, "Tray 4 holds 12 gears.")
+        followed = [message for message in two[1]["messages"] if message["role"] == "assistant"]
+        calls = [
+            (call["function"]["name"], call["function"]["arguments"]) for call in (followed or [{}])[-1].get("tool_calls", [])
+        ]
+        desk.answer(first, "Tray 4 holds 12 gears.", calls)
     desk.now += 30
     return first, desk.send(two)
 

@@ -97,7 +97,12 @@ def test_evidence_of_one_client_is_not_another_clients() -> None:
 
 @pytest.mark.parametrize(
     "block",
-    ["```\nMemory:\n- a b\n```", "## ext: memory\nSave only facts.", "Save memories with the memory tool.", "> Memory:\n> - a b"],
+    [
+        "```\nMemory:\n- a b\n```",
+        "## ext: memory\nSave only facts.",
+        "Save memories with the memory tool.",
+        "> Memory:\n> - a b",
+    ],
 )
 def test_what_only_mentions_memory_never_moves(block: str) -> None:
     desk = Desk()

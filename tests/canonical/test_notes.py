@@ -56,7 +56,9 @@ def test_turn_by_turn_each_request_extends_the_one_before(dialect: Dialect, seen
             assert system_of(result) == system_of(before)
             told = messages_of(before)
             if isinstance(told[0].get("content"), str) and not isinstance(messages_of(result)[0]["content"], str):
-                told[0]["content"] = [{"type": "input_text", "text": told[0]["content"]}]  # a string input becomes a list of items
+                told[0]["content"] = [
+                    {"type": "input_text", "text": told[0]["content"]}
+                ]  # a string input becomes a list of items
                 told[0]["type"] = "message"
             assert messages_of(result)[: len(told)] == told
         before = result
