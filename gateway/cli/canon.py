@@ -54,7 +54,7 @@ def command(files: tuple[str, ...], path: str | None, file: Path | None, mode: M
             continue
         if number:
             console.print()
-        show(Played(name, request, path is None, result), console)
+        show(Played(label(name), request, path is None, result), console)
 
 
 def play(config: Config, asked: Iterable[dry_run.Request], mode: Mode | None) -> Iterator[Result]:
@@ -68,9 +68,14 @@ def play(config: Config, asked: Iterable[dry_run.Request], mode: Mode | None) ->
         yield result
 
 
+def label(name: str) -> str:
+    """What a file is called in what is printed."""
+    return "standard input" if name == "-" else name
+
+
 def read(name: str, path: str | None) -> dry_run.Request:
     """The request in a file (`-`: standard input). Raises Unusable."""
-    shown = "standard input" if name == "-" else name
+    shown = label(name)
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:

@@ -53,7 +53,7 @@ def erase(directory: Path) -> int:
     try:
         rows = sum(1 for _ in store.rows())
         store.forget()
-        done = store.flush()
+        done = store.flush(_admin.PATIENCE)
     finally:
         store.close()
     if not done or store.problem:

@@ -57,9 +57,9 @@ class Memory:
         self._store.forget()
         return count
 
-    def flush(self) -> bool:
+    def flush(self, seconds: float = 20.0) -> bool:
         """Wait until the file has all that was remembered or forgotten so far. Blocks: not for the event loop."""
-        return self._store.flush()
+        return self._store.flush(seconds)
 
     def close(self) -> None:
         self._store.close()
