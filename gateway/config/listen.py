@@ -30,6 +30,14 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it. A name other than localhost may mean anything."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
     def overlaps(self, other: Address) -> bool:
         """Whether both cannot be listened on at once."""
         if self.port != other.port or self.port == 0:

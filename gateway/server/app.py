@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -31,6 +31,9 @@ LOOK_AGAIN = 0.05
 
 Address = tuple[str, int]
 
+Load = Callable[[], Awaitable[Config]]
+"""Reads the configuration anew; raises ConfigError."""
+
 
 @dataclass(slots=True)
 class Site:
@@ -42,9 +45,9 @@ class Site:
 
 
 class App:
-    """Owns listeners and background tasks. load: reads the configuration anew, raising ConfigError."""
+    """Owns listeners and background tasks."""
 
-    def __init__(self, gateway: Gateway, load: Callable[[], Config]):
+    def __init__(self, gateway: Gateway, load: Load):
         self.gateway = gateway
         self.supervisor = Supervisor()
         self.prober = Prober(gateway.fleet, gateway.clock, self.supervisor)
@@ -66,11 +69,14 @@ class App:
             await site.accepting.start_serving()
         self.supervisor.start("unread", lambda: unread.watch(self._connections))
 
-    async def reload(self) -> str | None:
-        """Read the configuration again and take it over, all or nothing. Returns what is wrong with it, or None."""
+    async def reload(self, load: Load | None = None) -> str | None:
+        """Read the configuration again and take it over, all or nothing. Returns what is wrong with it, or None.
+
+        load: in the place of what the configuration is read by otherwise.
+        """
         async with self._reloading:
             try:
-                config = await asyncio.to_thread(self._load)
+                config = await (load or self._load)()
                 await self._switch(config)
             except ConfigError as error:
                 log.error("the configuration was not reloaded:\n%s", error)
