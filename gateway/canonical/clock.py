@@ -80,7 +80,7 @@ _SENTENCES = (
     r"|es ist (?:jetzt|gerade|nun|derzeit)|es ist (?:heute )?(?:der)|jetzt ist es|wir haben (?:heute |jetzt )?(?:den)?"
     r"|(?:aujourd['’]hui,? )?(?:nous sommes|on est|c['’]est)(?: le| aujourd['’]hui le| aujourd['’]hui)?|il est(?: actuellement| maintenant)?"
     r"|la date (?:actuelle|du jour|d['’]aujourd['’]hui|courante)(?: est)(?: le)?|l['’]heure (?:actuelle|courante|locale)(?: est)(?: de)?"
-    r"|hoy es(?: el)?|hoy estamos a|estamos a|(?:la )?(?:fecha|hora)(?: y hora)? (?:actual(?:es)?|de hoy|local) (?:es|son)(?: el| las| la)?"
+    r"|hoy es(?: el)?|hoy estamos a|estamos a|(?:la )?(?:fecha|hora)(?: y hora)? (?:(?:actual(?:es)?|de hoy|local) )?(?:es|son)(?: el| las| la)?"
     r"|(?:ahora )?son las|ahora es(?: la)?|es la"
     r"|(?:今天|今日)(?:的日期)?是|(?:现在|現在|目前|当前|當前)(?:的)?(?:时间|時間|日期|时刻)?(?:是|为|為)"
     r"|(?:今日|本日|現在|今)(?:の(?:日付|日時|時刻|時間))?は[、,]?|(?:現在(?:の)?)?(?:日時|時刻|日付)は[、,]?)"
@@ -92,11 +92,12 @@ _NOT_NOW = re2.compile(
     r"suppose|deadline|cut-?off|always|geschichte|beispiele?|szenario|histoire|exemples?|ejemplos?|historia)\b|故事|例子|示例|物語|例です"
 )
 _ENDS = re2.compile(
-    r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s|\s*\([^()\n]*\)\s*[.。]?\s*$)"
+    r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)\]】]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s|\s*\([^()\n]*\)\s*[.。]?\s*$)"
 )
-_GOES_ON = re2.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（|·•–—-]|です|だ|である)")
+_GOES_ON = re2.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（)）\]】|·•–—-]|です|だ|である)")
 _YEAR = re2.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
 _EPOCH = re2.compile(f"^{EPOCH}$")
+_AND = re2.compile(r"^,?\s*(?i:and|und|et|y|，|、)\s*")
 _MARK = re2.compile(r"^\s*(?:[-*+•]\s+)?(?:\*\*|__)?")
 
 HINTS = (
@@ -149,30 +150,29 @@ def _open_length(text: str, strong: bool) -> int:
 def _sentences(document: Document, number: int) -> Iterator[Cut]:
     line, base = document.lines[number], document.starts[number]
     for begin in document.beginnings(number):
-        rest = line[begin:]
-        intro = _SENTENCE.match(rest)
-        brief = None if intro else _BRIEF.match(rest)
-        found = intro or brief
-        if not found:
-            continue
-        start = found.end()
-        length = moment_at(rest[start:])
-        value, after = rest[start : start + length], rest[start + length :]
-        if not length or _NOT_NOW.search(_sentence(rest)):
-            continue
-        if brief and not (
-            _ENDS.match(after) and has_date(value) | (rest[:2].lower() in ("it", "es", "il") and has_time(value))
-        ):
-            continue
-        yield Cut(
-            base + begin + start,
-            base + begin + start + length,
-            NAME,
-            "Date and time",
-            rest[: start + length].strip(" *`"),
-            value,
-            stale=True,
-        )
+        at = begin
+        while found := _statement(line[at:]):
+            start, end = at + found[0], at + found[1]
+            yield Cut(base + start, base + end, NAME, "Date and time", line[at:end].strip(" *`"), line[start:end], stale=True)
+            more = _AND.match(line[end:])  # "Today is Monday and the time is 10:15": only behind a statement
+            if not more:
+                break
+            at = end + more.end()
+
+
+def _statement(rest: str) -> tuple[int, int] | None:
+    """Where the moment is in a sentence that begins here and says when now is."""
+    intro = _SENTENCE.match(rest)
+    found = intro or _BRIEF.match(rest)
+    if not found:
+        return None
+    start = found.end()
+    length = moment_at(rest[start:])
+    value, after = rest[start : start + length], rest[start + length :]
+    if not length or _NOT_NOW.search(_sentence(rest)):
+        return None
+    says = has_date(value) or (rest[:2].lower() in ("it", "es", "il") and has_time(value))
+    return (start, start + length) if intro or (says and _ENDS.match(after)) else None
 
 
 def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:

@@ -106,10 +106,16 @@ def _within(inner: Cut, outer: Cut) -> bool:
 
 
 def _without(block: Cut, inside: Sequence[Cut]) -> str:
-    """What a block tells when some of its values are told on their own: the block with placeholders in their places."""
+    """What a block tells when some of its values are told on their own: the block without their lines, or with placeholders."""
     text = block.tells
     for cut in sorted(inside, key=lambda cut: -cut.start):
-        at = cut.start - block.start
-        if cut.value and text[at : at + cut.end - cut.start] == cut.value:
-            text = text[:at] + PLACEHOLDER + text[at + cut.end - cut.start :]
+        start = cut.start - block.start
+        end = start + len(cut.value)
+        if not cut.value or text[start:end] != cut.value:
+            continue
+        first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end) + 1
+        if first and last and text[first:last].strip(" \t\n-*") == cut.tells:
+            text = text[:first] + text[last:]  # the line says nothing else
+        else:
+            text = text[:start] + PLACEHOLDER + text[end:]
     return text

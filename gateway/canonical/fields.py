@@ -45,6 +45,7 @@ _ALONE = re2.compile(
 _OPEN_TAG = re2.compile(r"^\s*<([A-Za-z][\w:.-]{0,60})>\s*$")
 _CAMEL = re2.compile(r"([a-z0-9])([A-Z])")
 _ASIDE = re2.compile(r"\s*[(（][^()（）]*[)）]\s*$")
+_SPACES = str.maketrans("_-./", "    ")
 _FILLER = re2.compile(r"^(?:the|your|my|user'?s?|le|la|l'|votre|das|der|die|dein|el|tu|su)\s+")
 
 
@@ -53,8 +54,8 @@ def normal(label: str) -> str:
     """One spelling for a label: words in lower case with single spaces, without quotes, emphasis and a remark in brackets."""
     text = unicodedata.normalize("NFKC", label).replace("’", "'").strip(" \t*_`\"'")
     text = _ASIDE.sub("", _CAMEL.sub(r"\1 \2", text))
-    text = " ".join(text.replace("_", " ").replace("-", " ").replace(".", " ").split()).casefold()
-    return _FILLER.sub("", text)
+    text = " ".join(text.translate(_SPACES).replace("&", " and ").split()).casefold()
+    return str(_FILLER.sub("", text))
 
 
 def fields(document: Document, number: int) -> Iterator[Field]:
@@ -75,7 +76,8 @@ def fields(document: Document, number: int) -> Iterator[Field]:
 
 def pattern(labels: Iterable[str]) -> str:
     """A pattern for the lines in which one of these normal labels may stand. It may hit too much, never too little."""
-    words = sorted({re2.escape(label).replace("\\ ", "[ _.-]?").replace("'", "['’]") for label in labels})
+    spaced = {re2.escape(label).replace("\\ and\\ ", "\\ (?:and|&|/)\\ ").replace("\\ ", "[ _./-]?") for label in labels}
+    words = sorted(word.replace("'", "['’]") for word in spaced)
     return r"(?i)(?:" + "|".join(words) + r")(?:[\"'*_`]|\s*[(（][^()（）]*[)）])*\s*(?:[:：=|>*\"]|$)"
 
 

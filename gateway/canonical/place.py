@@ -27,7 +27,7 @@ PATHS = _labels("""
     working folder|workspace|workspace root|workspace folder|workspace folders|workspace directory|workspace path|workspace dir
     project root|project directory|project path|project dir|project folder|project|root|root directory|root path|root dir|repo root
     repository root|repository path|repo path|repo|repository|git root|git repository root|directory|folder|home|home directory
-    home dir|sandbox root|worktree|git worktree|primary working directory|additional working directories|session directory
+    home dir|user home directory|user home|sandbox root|worktree|git worktree|primary working directory|additional working directories|session directory
     scratchpad directory|temp directory|temporary directory|tmp dir|cwd path|agent workspace|start directory|initial directory
     initial working directory|current workspace|current workspace directory|current project|current file|open file|active file
     arbeitsverzeichnis|aktuelles arbeitsverzeichnis|aktuelles verzeichnis|projektverzeichnis|projektordner|arbeitsordner|stammverzeichnis
@@ -49,7 +49,7 @@ WORDS = _labels("""
     分支|当前分支|git 分支|git分支|主机|主机名|機器名稱|当前git分支|ブランチ|現在のブランチ|git ブランチ|gitブランチ|ホスト|ホスト名
 """)
 SYSTEMS = _labels("""
-    platform|os|os version|operating system|os name|os type|system|kernel|kernel version|arch|architecture|cpu architecture|cpu arch
+    platform|os|host|current os|host os|user os|user shell|os version|operating system|os name|os type|system|kernel|kernel version|arch|architecture|cpu architecture|cpu arch
     shell|default shell|user shell|shell path|distro|distribution|terminal|runtime|runtime version|toolchain|compiler|python|python version
     node version|node.js version|node js version|go version|rust version|java version|ruby version|git version|npm version
     package manager|interpreter|python interpreter|virtual env|virtualenv|venv|active environment|conda environment|gpu|host os
@@ -69,7 +69,7 @@ _WORD = re2.compile(r"^([\pL\pN_][\pL\pN_./@#+~:-]*)")
 _SYSTEM = re2.compile(
     r"^((?i:linux|darwin|mac ?os(?: ?x)?|win(?:dows|32|64)?|freebsd|openbsd|android|ios|ubuntu|debian|fedora|arch|alpine|nixos|wsl2?|"
     r"bash|zsh|fish|sh|pwsh|powershell|cmd(?:\.exe)?|nushell|x86_64|amd64|arm64|aarch64|x64|python|node|go|rustc?|gcc|clang|java|openjdk|"
-    r"ruby|npm|pnpm|yarn|uv|pip|cuda|nvidia|/bin/\w+|/usr/bin/\w+|v?\d+\.\d+)[^\n]{0,100})$"
+    r"ruby|npm|pnpm|yarn|uv|pip|cuda|nvidia|/bin/\w+|/usr/bin/\w+|v?\d+\.\d+)\b(?:[^\n|·•,;.。(（]|\.\S|[(（][^()（）\n]*[)）]){0,100})"
 )
 _FLAG = re2.compile(
     r"^((?i:yes|no|true|false|clean|dirty|ja|nein|oui|non|sí|enabled|disabled|modified|none|是|否|はい|いいえ))\s*[.。]?\s*$"
@@ -87,7 +87,10 @@ _SUBJECT = (
     r"(?:(?:the |your |my |our )?(?:user(?:'s|’s) )?(?:current |primary |present )?(?:working directory|cwd|workspace(?: root| folder| directory)?"
     r"|project (?:root|directory|folder|path)|repository root|repo root|root directory|home directory|current directory|git branch|branch|hostname)"
     r"(?: is| is (?:located )?(?:at|in|under)|:)(?: now| currently| set to)?"
-    r"|you(?: are|'re|’re) (?:currently |now )?(?:working|running|operating|located|started|launched) (?:in|from|inside|at|under)"
+    r"|(?:the |my )?(?:user(?:'s|’s) |current )?(?:os|operating system|shell|platform)(?: version)? is"
+    r"|the (?:absolute )?path (?:of|to) (?:the user(?:'s|’s)|your|the) (?:workspace|project|working directory) is"
+    r"|the project(?:'s|’s) temporary directory is"
+    r"|(?:you|i)(?: am| are|'re|’re|'m|’m) (?:currently |now )?(?:working|running|operating|located|started|launched) (?:in|from|inside|at|under)"
     r"(?: the)?(?: (?:working )?(?:directory|folder|workspace|project|repository|repo))?(?: at)?"
     r"|you(?: are|'re|’re) (?:currently )?on (?:the )?(?:git )?branch|current(?:ly)? on (?:git )?branch"
     r"|(?:das |dein |ihr )?(?:aktuelle[s]? )?(?:arbeitsverzeichnis|projektverzeichnis) (?:ist|lautet)|du arbeitest in|sie arbeiten in"
@@ -97,6 +100,9 @@ _SUBJECT = (
 )
 _SENTENCE = re2.compile(rf"^(?i:{_LEAD}{_SUBJECT})\s*[:：]?\s*(?:\*\*|`|\"|')?")
 _BRANCH = re2.compile(r"(?i)branch|hostname")
+_NOUN = re2.compile(r"(?i)temporary directory|home directory|working directory|workspace(?: root)?|project \w+|repo(?:sitory)? root|root directory|git branch|branch|"
+                    r"hostname|operating system|shell|platform|\bos\b")  # fmt: skip
+_OS = re2.compile(r"(?i)\b(?:os|operating system|shell|platform)\b")
 
 HINTS = (
     pattern(PATHS | WORDS | SYSTEMS | FLAGS),
@@ -117,13 +123,19 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
 def _length(document: Document, field: Field) -> int:
     """Length of the value of a label that this rule knows, 0 if it does not look like one."""
     text = document.text[field.start : field.end]
-    for labels, value in ((PATHS, _PATH), (WORDS, _WORD), (SYSTEMS, _SYSTEM), (FLAGS, _FLAG)):
-        if field.label not in labels:
-            continue
-        match = value.match(text)
-        if match and _fits(text, match.end(1), field.closed) and not _INSTRUCTS.search(match[1]):
-            return len(match[1].rstrip(" .。") if labels is not WORDS else match[1].rstrip(".:"))
+    for labels, kind in ((PATHS, _PATH), (SYSTEMS, _SYSTEM), (WORDS, _WORD), (FLAGS, _FLAG)):
+        if field.label in labels and (length := _value(kind, text, field.closed)):
+            return length
     return 0
+
+
+def _value(kind: re2._Regexp, text: str, closed: bool) -> int:
+    """Length of the value of a kind at the start of `text`, 0 if there is none or the text goes on as an instruction."""
+    match = kind.match(text)
+    if not match:
+        return 0
+    found = match[1].partition(". ")[0].rstrip(" .。:")
+    return len(found) if not _INSTRUCTS.search(found) and _fits(text, len(found), closed) else 0
 
 
 def _fits(text: str, end: int, closed: bool) -> bool:
@@ -141,16 +153,18 @@ def _sentences(document: Document, number: int) -> Iterator[Cut]:
         if not intro:
             continue
         after = rest[intro.end() :]
-        value = (_WORD if _BRANCH.search(intro[0]) else _PATH).match(after)
-        if value and _fits(after, value.end(1), False):
-            found = value[1].rstrip(".:。")
+        kind = _SYSTEM if _OS.search(intro[0]) else _WORD if _BRANCH.search(intro[0]) else _PATH
+        if length := _value(kind, after, False):
+            found = after[:length]
             start = base + begin + intro.end()
             tells = (rest[: intro.end()] + found).strip(" *`")
-            yield Cut(start, start + len(found), NAME, _name(intro[0]), tells, found, _leaves(found, _name(intro[0])))
+            yield Cut(start, start + length, NAME, _name(intro[0]), tells, found, _leaves(found, _name(intro[0])))
 
 
 def _name(intro: str) -> str:
-    return intro.strip(" :：*`\"'")
+    """What a sentence is about."""
+    noun = _NOUN.search(intro)
+    return noun[0] if noun else "path"
 
 
 def _cut(document: Document, field: Field, length: int) -> Cut:

@@ -34,7 +34,7 @@ _METADATA = re2.compile(
     r"(?i)^\W*(?:version|author|title|revision|license|copyright|status|effective|subject|from|to|cc|name)\W*[:=]"
 )
 _BREAK = re2.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
-_BEGIN = re2.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?(?:\*\*|__)?")
+_BEGIN = re2.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?[\[(（【]?(?:\*\*|__)?")
 
 
 class Document:
