@@ -42,6 +42,7 @@ async def read_head(request: BaseRequest, size: int, grace: float, deadline: Dea
     """At least `size` bytes of the body, or all of it. The rest is still to be read."""
     await invite(request)
     head = b""
+    deadline.move(grace, "client")
     async for piece in _pieces(request):
         head += piece
         deadline.move(grace, "client")

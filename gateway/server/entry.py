@@ -83,10 +83,10 @@ async def go(exchange: Exchange, gateway: Gateway) -> None:
     identity = gateway.identity(exchange.door)
     if _foreign(request.path, identity):
         raise NotFound(f"This gateway answers as {identity}, which has no {request.path}.", code="other_identity")
-    if request.method == "GET" and lists.must_merge(request.path, fleet.view, exchange.now.catalog):
+    if request.method in ("GET", "HEAD") and lists.must_merge(request.path, fleet.view, exchange.now.catalog):
         await local(exchange, 200, body=lists.merged(request.path, fleet.view, exchange.now.catalog))
         return
-    if request.method == "GET" and (name := lists.model_named(request.path, fleet.view, exchange.now.catalog)):
+    if request.method in ("GET", "HEAD") and (name := lists.model_named(request.path, fleet.view, exchange.now.catalog)):
         row = lists.one(name, fleet.view, exchange.now.catalog)
         if row is None:
             raise UnknownModel(f"Model {name[:80]!r} is not known here; /v1/models lists what is.")

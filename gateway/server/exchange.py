@@ -19,6 +19,7 @@ from gateway.dispatch.deadline import Deadline, Expired
 from gateway.dispatch.flight import Flight
 from gateway.errors import Answerable, Busy, Refusal, SlowRequest, UpstreamError, UpstreamSilent
 from gateway.server.guard import cors_headers
+from gateway.server.http import part
 from gateway.values import Outcome
 
 if TYPE_CHECKING:
@@ -96,9 +97,12 @@ class Exchange:
         words = (error.status, error.code, str(error), self.flight.id)
         if self.response is None:
             headers = {"Retry-After": str(error.retry_after)} if error.retry_after is not None else {}
-            if not self.request.content.is_eof():
+            broken = self.request.content.exception() is not None
+            if broken or not self.request.content.is_eof():
                 headers["Connection"] = "close"  # what is left of the body would be read as the next request
             await self.reply(error.status, self.dialect.error(*words), headers)
+            if broken:
+                await part(self.request)
         elif self.streaming:
             torn = self.tap.abandon() if self.tap else b""
             await self.write(torn + self.dialect.error_event(*words))

@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from gateway.dialects import PLAIN
 
 HEADER_LIMIT = 32 << 10  # bytes in a header line; cookies and long tokens fit
 KEEPALIVE = 75.0  # seconds an idle connection is kept, and that a request's head may take to arrive
 USER_TIMEOUT = 30  # seconds after which bytes that a client never acknowledged end the connection (a closed laptop lid)
+LINGER = 2.0  # seconds in which a client that sends nonsense may read why it is not listened to
 PROBE_IDLE, PROBE_EVERY, PROBES = 30, 10, 3  # TCP keepalive: seconds, seconds, count
 
 
@@ -29,6 +30,16 @@ class Connection(RequestHandler):
         if (sock := transport.get_extra_info("socket")) is not None:
             notice_silence(sock)
 
+    def data_received(self, data: bytes) -> None:
+        """aiohttp answers what it cannot parse after the request that runs; if that waits for the rest of its body, in vain."""
+        super().data_received(data)
+        if self._messages and isinstance(self._messages[-1][0], _ErrInfo) and (running := self._current_request) is not None:
+            content = running.content
+            if not content.is_eof() and content.exception() is None:
+                self._messages.pop()
+                content.set_exception(web.RequestPayloadError("malformed"))
+                content.feed_eof()
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -41,11 +52,31 @@ class Connection(RequestHandler):
             raise ConnectionError("a reply has begun already")
         words = " ".join((message or "The request could not be understood.").split())[:200]
         code = "bad_request" if status < 500 else "internal_error"
-        response = web.Response(
+        response = LastWords(
             status=status, body=PLAIN.error(status, code, words, ""), content_type="application/json", charset="utf-8"
         )
         response.force_close()
         return response
+
+
+class LastWords(web.Response):
+    """A reply after which nothing that the client sends is understood."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        request = self._req
+        await super().write_eof(data)
+        if request is not None:
+            await part(request)
+
+
+async def part(request: web.BaseRequest) -> None:
+    """Tell the client that nothing more comes, and read on a little. Closing at once, with something unread, would make the
+    kernel reset the connection, and the client lose the reply."""
+    if request.transport is None:
+        return
+    request.protocol.close()  # what comes is no longer parsed
+    request.transport.write_eof()
+    await asyncio.sleep(LINGER)  # cut short when the client closes: that cancels the handler
 
 
 class HttpServer(web.Server):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
@@ -16,6 +16,13 @@ from tests.plumbing.rig import Rig, running  # noqa: E402
 async def rig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
     async with running(tmp_path_factory.mktemp("gateway"), **getattr(request.module, "RIG", {})) as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def no_scripts_left(rig: Rig) -> Iterator[None]:
+    yield
+    for upstream in rig.upstreams.values():
+        upstream.forget()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -64,6 +64,11 @@ class ScriptedUpstream:
         """What is done for the next request to `where` only; several are used in their order, before the standing script."""
         self._once[where].append(Script(steps, at_head))
 
+    def forget(self) -> None:
+        """Takes all scripts away; what was recorded stays."""
+        self._standing.clear()
+        self._once.clear()
+
     def script_for(self, request: Request) -> Script:
         places = [f"{request.method} {request.path}", request.path]
         if not self.persona.knows(request.method, request.path):
