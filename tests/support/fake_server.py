@@ -101,7 +101,7 @@ class FakeServer:
         self.served.append(served)
         try:
             yield served
-            served.outcome = "done"
+            served.outcome = "done" if served.outcome == "running" else served.outcome
         except (asyncio.CancelledError, ConnectionError):
             served.outcome = "cancelled"
             raise
@@ -145,10 +145,13 @@ class FakeServer:
     async def write(self, response: web.StreamResponse, events: Iterable[bytes]) -> None:
         """The events and the end of the body. Each event is asked for when the one before it has been sent."""
         for event in events:
-            await response.write(event)
-            if self.gap:
-                await asyncio.sleep(self.gap)
+            await self.write_one(response, event)
         await response.write_eof()
+
+    async def write_one(self, response: web.StreamResponse, event: bytes) -> None:
+        await response.write(event)
+        if self.gap:
+            await asyncio.sleep(self.gap)
 
     # life
 

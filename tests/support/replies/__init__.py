@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.replies import anthropic, llamacpp, ollama, openai, responses
+from tests.support.replies import anthropic, llamacpp, lmstudio, ollama, openai, responses
 from tests.support.replies.reply import Reply, ToolCall
 
-__all__ = ["SHAPES", "Reply", "Shape", "ToolCall", "anthropic", "llamacpp", "ollama", "openai", "responses"]
+__all__ = ["SHAPES", "Reply", "Shape", "ToolCall", "anthropic", "llamacpp", "lmstudio", "ollama", "openai", "responses"]
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
