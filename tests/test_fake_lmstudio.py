@@ -118,6 +118,9 @@ async def test_a_model_may_be_evicted_under_a_request(path: str) -> None:
         body = chat(model="a", stream=True) if path == OPENAI else {"model": "a", "input": "hi", "stream": True}
         await client.send(post(path, body))
         response = await client.response()
+        async with asyncio.timeout(2):
+            while not studio.served[0].total:
+                await asyncio.sleep(0.005)
         await ask(studio, chat(model="b"))
         data = await response.read()
     assert b"Model unloaded" in data
