@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
 
 NAME = "attribution"
 
-_HEADER = re2.compile(r"^(?:\s*x-anthropic-billing-header\s*[:=][^\n]*(?:\n|$))+")
+_HEADER = patterns.compile(r"^(?:\s*x-anthropic-billing-header\s*[:=][^\n]*(?:\n|$))+")
 
 
 def first(texts: Sequence[str]) -> int:

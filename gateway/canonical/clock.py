@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
 from gateway.canonical.fields import Field, fields, normal, pattern
 from gateway.canonical.moments import EPOCH, MONTH, WEEKDAY, has_date, has_time, is_moment, moment_at
@@ -85,20 +84,20 @@ _SENTENCES = (
     r"|(?:今天|今日)(?:的日期)?是|(?:现在|現在|目前|当前|當前)(?:的)?(?:时间|時間|日期|时刻)?(?:是|为|為)"
     r"|(?:今日|本日|現在|今)(?:の(?:日付|日時|時刻|時間))?は[、,]?|(?:現在(?:の)?)?(?:日時|時刻|日付)は[、,]?)"
 )
-_SENTENCE = re2.compile(rf"^(?i:{_SENTENCES})\s*[:：]?\s*(?:\*\*|`)?")
-_BRIEF = re2.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today),?\s+")
-_NOT_NOW = re2.compile(
+_SENTENCE = patterns.compile(rf"^(?i:{_SENTENCES})\s*[:：]?\s*(?:\*\*|`)?")
+_BRIEF = patterns.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today),?\s+")
+_NOT_NOW = patterns.compile(
     r"(?i)\b(?:scenario|stor(?:y|ies)|hypothetical|fiction(?:al)?|simulat\w+|role-?play|examples?|samples?|tests?|assume|pretend|"
     r"suppose|deadline|cut-?off|always|geschichte|beispiele?|szenario|histoire|exemples?|ejemplos?|historia)\b|故事|例子|示例|物語|例です"
 )
-_ENDS = re2.compile(
+_ENDS = patterns.compile(
     r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)\]】]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s|\s*\([^()\n]*\)\s*[.。]?\s*$)"
 )
-_GOES_ON = re2.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（)）\]】|·•–—-]|です|だ|である)")
-_YEAR = re2.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
-_EPOCH = re2.compile(f"^{EPOCH}$")
-_AND = re2.compile(r"^,?\s*(?i:and|und|et|y|，|、)\s*")
-_MARK = re2.compile(r"^\s*(?:[-*+•]\s+)?(?:\*\*|__)?")
+_GOES_ON = patterns.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（)）\]】|·•–—-]|です|だ|である)")
+_YEAR = patterns.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
+_EPOCH = patterns.compile(f"^{EPOCH}$")
+_AND = patterns.compile(r"^,?\s*(?i:and|und|et|y|，|、)\s*")
+_MARK = patterns.compile(r"^\s*(?:[-*+•]\s+)?(?:\*\*|__)?")
 
 HINTS = (
     pattern(PRESENT | BARE | STAMPS),

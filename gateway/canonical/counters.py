@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
 from gateway.canonical.fields import fields, normal, pattern
 from gateway.canonical.text import Document
@@ -42,13 +41,13 @@ VAGUE = frozenset({"usage", "budget", "tokens", "context", "turn", "turns", "loa
 """Labels that also name limits and parts ("CPU: 8 cores", "Turns: 10"): their value must say that it counts."""
 
 _AMOUNT = r"[~≈<>]?\s?[$€£]?\d[\d,.'_ ]*\s?(?:%|°C|[kKMGT]i?[Bb]?\b|tokens?|jetons?|トークン|令牌|words?|bytes|cores?|days?|d\b|hours?|hrs?|h\b|minutes?|min\b|m\b|seconds?|secs?|s\b|ms|MHz|GHz|W|USD|EUR|[$€])?"
-_VALUE = re2.compile(
+_VALUE = patterns.compile(
     rf"^({_AMOUNT}(?:[,:/ ]\s?(?:(?:of|out of|von|sur|de|/)\s?)?{_AMOUNT})*(?:\s(?:used|left|remaining|free|available|total|so far|consumed|verbraucht|übrig|restants?|utilisés?|usados?|restantes?))?"
     r"(?:\s?[(（;,]\s?[\d$€][^()（）\n]{0,40}(?:used|left|remaining|free|total|%|tokens)[^()（）\n]{0,12}[)）]?)?)"
 )
-_COUNTS = re2.compile(r"%|\d\s?/\s?\d|\bof\b|used|left|remaining|free|so far|\d\s?(?:[hms]\b|min|sec)|\$|€|/|,\d{3}\b")
-_ENDS = re2.compile(r"^(?:`|\*\*)?\s*(?:[.。;,，]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s)")
-_SENTENCE = re2.compile(
+_COUNTS = patterns.compile(r"%|\d\s?/\s?\d|\bof\b|used|left|remaining|free|so far|\d\s?(?:[hms]\b|min|sec)|\$|€|/|,\d{3}\b")
+_ENDS = patterns.compile(r"^(?:`|\*\*)?\s*(?:[.。;,，]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s)")
+_SENTENCE = patterns.compile(
     r"^(?i:(?:you have|you(?:'ve| have) (?:already )?used|there are|du hast noch|il (?:te|vous) reste|te quedan|你还有|你還有|残り)\s+(?:about |only |noch )?)"
     r"(\d[\d,.'_]*)(?i:\s+(?:tokens?|turns?|messages?|requests?|steps?|jetons?)\s+(?:left|remaining|so far|of context left|übrig|restants?|restantes)|\s+(?:tokens? )?übrig)"
 )

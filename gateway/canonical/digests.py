@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
-import re2
 
+from gateway.canonical import patterns
 from gateway.dialects.prompt import Message
 from gateway.values import Client
 
 SIZE = 16
-_THINKING = re2.compile(r"(?s)^\s*<think(?:ing)?>.*?</think(?:ing)?>")
+_THINKING = patterns.compile(r"(?s)^\s*<think(?:ing)?>.*?</think(?:ing)?>")
 _NOT_SAID = frozenset({"thinking", "redacted_thinking", "reasoning", "summary_text"})
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import re2
 
+from gateway.canonical import patterns
 from gateway.canonical.text import JSON, Document
 
 
@@ -32,27 +33,35 @@ class Field:
     closed: bool
 
 
-_LABEL = r"([^\s:：=|<>\"{}\[\]*#][^:：=|<>\"{}\[\]\n]{0,58}?)"
-_BARE = re2.compile(r"^" + _LABEL + r"(?:\*\*|__|`)?\s*(?:\*\*|__|`)?\s?[:：=]\s*(?:\*\*|__)?\s*`?")
-_TAG = re2.compile(r"<([A-Za-z][\w:.-]{0,60})(?:\s[^<>\n]*)?>\s*([^<>\n]*?)\s*</([A-Za-z][\w:.-]{0,60})\s*>")
-_ATTRIBUTE = re2.compile(r"\b([A-Za-z][\w-]{1,40})=\"([^\"<>\n]*)\"")
-_CELLS = re2.compile(r"^\s*\|\s*(?:\*\*|`)?" + _LABEL + r"(?:\*\*|`)?\s*\|\s*(?:\*\*|`)?([^|\n]*?)(?:\*\*|`)?\s*\|\s*$")
-_JSON = re2.compile(r"\"([A-Za-z][\w .-]{0,60})\"\s*:\s*(?:\"((?:[^\"\\]|\\.)*)\"|(-?[0-9][0-9.eE+-]*))")
-_JSON_LINE = re2.compile(r"^\s*[{\"]")
-_ALONE = re2.compile(
+_LABEL = r"([^\s:：=|<>\"{}\[\]*#][^:：=|<>\"{}\[\]\n]*?)"
+_BARE = patterns.compile(r"^" + _LABEL + r"(?:\*\*|__|`)?\s*(?:\*\*|__|`)?\s?[:：=]\s*(?:\*\*|__)?\s*`?")
+_TAG = patterns.compile(r"<([^\s<>/!?\"]+)(?:\s[^<>\n]*)?>\s*([^<>\n]*?)\s*</([^\s<>/!?\"]+)\s*>")
+_ATTRIBUTE = patterns.compile(r"\b([A-Za-z][\w-]{1,40})=\"([^\"<>\n]*)\"")
+_CELLS = patterns.compile(r"^\s*\|\s*(?:\*\*|`)?" + _LABEL + r"(?:\*\*|`)?\s*\|\s*(?:\*\*|`)?([^|\n]*?)(?:\*\*|`)?\s*\|\s*$")
+_RULER = patterns.compile(r"^\s*\|[\s|:-]+\|\s*$")
+_JSON = patterns.compile(r"\"([^\"\\:{}\[\],]+)\"\s*:\s*(?:\"((?:[^\"\\]|\\.)*)\"|(-?[0-9][0-9.eE+-]*))")
+_JSON_LINE = patterns.compile(r"^\s*[{\"]")
+_ALONE = patterns.compile(
     r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?(?:\*\*|__)?" + _LABEL + r"(?:\*\*|__)?\s*[:：]?(?:\*\*|__)?\s*$"
 )
-_OPEN_TAG = re2.compile(r"^\s*<([A-Za-z][\w:.-]{0,60})>\s*$")
-_CAMEL = re2.compile(r"([a-z0-9])([A-Z])")
-_ASIDE = re2.compile(r"\s*[(（][^()（）]*[)）]\s*$")
+_OPEN_TAG = patterns.compile(r"^\s*<([^\s<>/!?\"]+)>\s*$")
+_ACCENTS = patterns.compile(r"[\x{0300}-\x{036F}]+")
+_CAMEL = patterns.compile(r"([a-z0-9])([A-Z])")
+_ASIDE = patterns.compile(r"\s*[(（][^()（）]*[)）]\s*$")
+_ACCENTED = {"a": "[aàáâä]", "e": "[eéèêë]", "i": "[iíîï]", "o": "[oóôö]", "u": "[uúùûü]", "c": "[cç]", "n": "[nñ]"}
 _SPACES = str.maketrans("_-./", "    ")
-_FILLER = re2.compile(r"^(?:the|your|my|user'?s?|le|la|l'|votre|das|der|die|dein|el|tu|su)\s+")
+_FILLER = patterns.compile(r"^(?:the|your|my|user'?s?|le|la|l'|votre|das|der|die|dein|el|tu|su)\s+")
+
+
+def _plain(label: str) -> str:
+    """Full-width letters as plain ones, Latin letters without accents."""
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", label)))
 
 
 @lru_cache(4096)
 def normal(label: str) -> str:
     """One spelling for a label: words in lower case with single spaces, without quotes, emphasis and a remark in brackets."""
-    text = unicodedata.normalize("NFKC", label).replace("’", "'").strip(" \t*_`\"'")
+    text = _plain(label).replace("’", "'").strip(" \t*_`\"'")
     text = _ASIDE.sub("", _CAMEL.sub(r"\1 \2", text))
     text = " ".join(text.translate(_SPACES).replace("&", " and ").split()).casefold()
     return str(_FILLER.sub("", text))
@@ -77,8 +86,13 @@ def fields(document: Document, number: int) -> Iterator[Field]:
 def pattern(labels: Iterable[str]) -> str:
     """A pattern for the lines in which one of these normal labels may stand. It may hit too much, never too little."""
     spaced = {re2.escape(label).replace("\\ and\\ ", "\\ (?:and|&|/)\\ ").replace("\\ ", "[ _./-]?") for label in labels}
-    words = sorted(word.replace("'", "['’]") for word in spaced)
+    words = sorted(_any_accent(word.replace("'", "['’]")) for word in spaced)
     return r"(?i)(?:" + "|".join(words) + r")(?:[\"'*_`]|\s*[(（][^()（）]*[)）])*\s*(?:[:：=|>*\"]|$)"
+
+
+def _any_accent(word: str) -> str:
+    """A pattern for a label without accents that also finds it with them."""
+    return "".join(_ACCENTED.get(letter, letter) for letter in word) if word.isascii() else word
 
 
 def _field(document: Document, number: int, label: str, start: int, end: int, closed: bool) -> Field:
@@ -88,7 +102,7 @@ def _field(document: Document, number: int, label: str, start: int, end: int, cl
 
 def _bare(document: Document, number: int) -> Iterator[Field]:
     line = document.lines[number]
-    for begin in document.beginnings(number):
+    for begin in document.field_beginnings(number):
         match = _BARE.match(line[begin:])
         if match and begin + match.end() < len(line):
             yield _field(document, number, match[1], begin + match.end(), len(line), False)
@@ -106,7 +120,8 @@ def _tags(document: Document, number: int) -> Iterator[Field]:
 
 def _cells(document: Document, number: int) -> Iterator[Field]:
     match = _CELLS.match(document.lines[number])
-    if match:
+    below = document.lines[number + 1] if number + 1 < len(document.lines) else ""
+    if match and not _RULER.match(below):  # a line with a ruler below is the table's head
         yield _field(document, number, match[1], match.start(2), match.end(2), True)
 
 
@@ -117,7 +132,7 @@ def _json(document: Document, number: int) -> Iterator[Field]:
 
 
 def _below(document: Document, number: int) -> Iterator[Field]:
-    """A label alone on its line: the value is the whole next line that is not blank."""
+    """A label alone on its line: the value is the whole next line that is not blank, or each item of a list below."""
     line = document.lines[number]
     match = _OPEN_TAG.match(line) or _ALONE.match(line)
     if not match:
@@ -125,8 +140,11 @@ def _below(document: Document, number: int) -> Iterator[Field]:
     below = number + 1
     if document.blank(below) and document.heading(number):
         below += 1
-    if document.blank(below) or not document.prose(below):
-        return
-    value = document.lines[below]
-    lead = len(value) - len(value.lstrip(" \t-*`"))
-    yield _field(document, below, match[1], lead, len(value.rstrip(" \t`*")), True)
+    listed = True
+    while listed and not document.blank(below) and document.prose(below):
+        value = document.lines[below]
+        lead = len(value) - len(value.lstrip(" \t-*`"))
+        yield _field(document, below, match[1], lead, len(value.rstrip(" \t`*")), True)
+        listed = value.lstrip().startswith(("- ", "* "))
+        below += 1
+        listed = listed and not document.blank(below) and document.lines[below].lstrip().startswith(("- ", "* "))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
 from gateway.canonical.fields import fields, normal, pattern
 from gateway.canonical.text import Document
@@ -33,13 +32,13 @@ LABELS = frozenset(
 SHORT = frozenset({"session", "conversation", "sitzung", "salt", "in reply to", "instance id", "random seed"})
 """Labels that also introduce words: their value must look random."""
 
-_ID = re2.compile(r"^([\pL\pN][\pL\pN_.:@/=+-]*)")
-_RANDOM = re2.compile(
+_ID = patterns.compile(r"^([\pL\pN][\pL\pN_.:@/=+-]*)")
+_RANDOM = patterns.compile(
     r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{2,12}[_-][0-9a-z_-]{6,}|[0-9A-HJKMNP-TV-Z]{26})$"
 )
-_DIGIT = re2.compile(r"\pN")
-_ENDS = re2.compile(r"^(?:`|\*\*|\"|')?\s*(?:[.。;,，]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s)")
-_SENTENCE = re2.compile(
+_DIGIT = patterns.compile(r"\pN")
+_ENDS = patterns.compile(r"^(?:`|\*\*|\"|')?\s*(?:[.。;,，]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s)")
+_SENTENCE = patterns.compile(
     r"^(?i:(?:the |your |this )?(?:current )?(?:session|conversation|request|message|trace|thread)(?:'s|’s)? id is|(?:die )?sitzungs-id (?:ist|lautet)"
     r"|l['’]identifiant de (?:la )?session est|el id de (?:la )?sesión es|会话 ?id ?(?:是|为)|セッション ?id ?は)\s*[:：]?\s*`?"
 )

@@ -12,8 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut, apply
 from gateway.canonical.digests import encode
 from gateway.canonical.fields import normal, pattern
@@ -49,14 +48,16 @@ PASSAGES = _labels("""
     参考资料|検索結果|取得した文書|関連文書|参考情報
 """)
 
-_HEAD = re2.compile(
+_HEAD = patterns.compile(
     r"^\s*(?:#{1,6}\s+|[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*([:：])?(?:\*\*|__)?\s*$"
 )
-_INLINE = re2.compile(r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S")
-_TAG = re2.compile(r"^\s*<([A-Za-z][\w-]{0,60})(?:\s[^<>\n]*)?>")
-_BULLET = re2.compile(r"^\s*[-*+•]\s+\S")
-_NUMBERED = re2.compile(r"^\s*\d{1,3}[.)]\s+\S")
-_INDENTED = re2.compile(r"^\s+\S")
+_INLINE = patterns.compile(
+    r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S"
+)
+_TAG = patterns.compile(r"^\s*<([A-Za-z][\w-]{0,60})(?:\s[^<>\n]*)?>")
+_BULLET = patterns.compile(r"^\s*[-*+•]\s+\S")
+_NUMBERED = patterns.compile(r"^\s*\d{1,3}[.)]\s+\S")
+_INDENTED = patterns.compile(r"^\s+\S")
 
 HINTS = (pattern(FACTS | PASSAGES),)
 

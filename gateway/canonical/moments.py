@@ -6,19 +6,118 @@ range is a rule ("open 10:00-18:00"), not the present.
 
 from __future__ import annotations
 
-import re2
+from typing import Any
 
-_MONTHS = (
-    "january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept "
-    "oct nov dec januar jänner februar märz mai juni juli oktober dezember mrz okt dez janvier février fevrier mars avril juin "
-    "juillet août aout septembre octobre novembre décembre decembre enero febrero marzo abril mayo junio julio agosto "
-    "septiembre setiembre octubre noviembre diciembre"
-).split()
-_WEEKDAYS = (
-    "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri sat sun montag dienstag mittwoch "
-    "donnerstag freitag samstag sonnabend sonntag lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles "
-    "miercoles jueves viernes sábado sabado domingo"
-).split()
+from gateway.canonical import patterns
+
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "sept",
+    "oct",
+    "nov",
+    "dec",
+    "januar",
+    "jänner",
+    "februar",
+    "märz",
+    "mai",
+    "juni",
+    "juli",
+    "oktober",
+    "dezember",
+    "mrz",
+    "okt",
+    "dez",
+    "janvier",
+    "février",
+    "fevrier",
+    "mars",
+    "avril",
+    "juin",
+    "juillet",
+    "août",
+    "aout",
+    "septembre",
+    "octobre",
+    "novembre",
+    "décembre",
+    "decembre",
+    "enero",
+    "febrero",
+    "marzo",
+    "abril",
+    "mayo",
+    "junio",
+    "julio",
+    "agosto",
+    "septiembre",
+    "setiembre",
+    "octubre",
+    "noviembre",
+    "diciembre",
+]
+_WEEKDAYS = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "mon",
+    "tue",
+    "tues",
+    "wed",
+    "thu",
+    "thur",
+    "thurs",
+    "fri",
+    "sat",
+    "sun",
+    "montag",
+    "dienstag",
+    "mittwoch",
+    "donnerstag",
+    "freitag",
+    "samstag",
+    "sonnabend",
+    "sonntag",
+    "lundi",
+    "mardi",
+    "mercredi",
+    "jeudi",
+    "vendredi",
+    "samedi",
+    "dimanche",
+    "lunes",
+    "martes",
+    "miércoles",
+    "miercoles",
+    "jueves",
+    "viernes",
+    "sábado",
+    "sabado",
+    "domingo",
+]
 
 
 def _words(words: list[str]) -> str:
@@ -52,14 +151,14 @@ _GLUE = r"(?:\s*[,，、]?\s*(?:(?:at|um|à|a las?|am|den|der|le|el|de|on|und|an
 MOMENT = rf"{_UNIT}(?:{_GLUE}(?:{_UNIT}|{_ZONE}))*"
 EPOCH = r"\d{10}(?:\d{3})?(?:\.\d{1,9})?"
 
-_MOMENT = re2.compile(f"^({MOMENT})")
-_WHOLE = re2.compile(rf"^(?:{MOMENT}|{EPOCH})[.。]?$")
-_TIMES = re2.compile(f"{_UNIX}|{_STAMP}|{TIME}")
-_DATES = re2.compile(f"{_UNIX}|{_STAMP}|{DATE}")
-_OFFSET = re2.compile(rf"(:\d{{2}}:\d{{2}}(?:[.,]\d{{1,9}})?)\s?[+-]\d{{2}}:?\d{{2}}|(:\d{{2}})\s?\+\d{{2}}:?\d{{2}}")
-_HALF_DAY = re2.compile(r"[AaPp]\.[Mm]\.$")
-_GOES_ON = re2.compile(r"^(?:[\w]|[-–—]\s?\d|\s[-–—]\s?\d|\s(?:to|bis|until|through)\s)")
-_CJK = re2.compile(r"^[\p{Han}\p{Hiragana}\p{Katakana}]")
+_MOMENT = patterns.compile(f"^({MOMENT})")
+_WHOLE = patterns.compile(rf"^(?:{MOMENT}|{EPOCH})[.。]?$")
+_TIMES = patterns.compile(f"{_UNIX}|{_STAMP}|{TIME}")
+_DATES = patterns.compile(f"{_UNIX}|{_STAMP}|{DATE}")
+_OFFSET = patterns.compile(r"(:\d{2}:\d{2}(?:[.,]\d{1,9})?)\s?[+-]\d{2}:?\d{2}|(:\d{2})\s?\+\d{2}:?\d{2}")
+_HALF_DAY = patterns.compile(r"[AaPp]\.[Mm]\.$")
+_GOES_ON = patterns.compile(r"^(?:[\w]|[-–—]\s?\d|\s[-–—]\s?\d|\s(?:to|bis|until|through)\s)")
+_CJK = patterns.compile(r"^[\p{Han}\p{Hiragana}\p{Katakana}]")
 
 
 def moment_at(text: str) -> int:
@@ -93,6 +192,6 @@ def has_date(text: str) -> bool:
     return bool(_DATES.search(text))
 
 
-def _keep_time(match: re2._Match) -> str:
+def _keep_time(match: Any) -> str:
     """A date in which digits could be taken for a time is blanked; a stamp stays one time."""
     return "12:00" if ":" in match[0] or "T" in match[0] else " "

@@ -8,9 +8,9 @@ first words stays ("Branch: always create a new one").
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import PLACEHOLDER, Cut
 from gateway.canonical.fields import Field, fields, normal, pattern
 from gateway.canonical.text import Document
@@ -62,22 +62,22 @@ FLAGS = _labels("""
     sandbox|is sandboxed|in container|inside container
 """)
 
-_PATH = re2.compile(
+_PATH = patterns.compile(
     r"^((?:file://)?(?:~|/|[A-Za-z]:[\\/]|\\\\)[^\s`\"'<>|,;:，、。（(]*(?: [\p{Lu}\pN][^\s`\"'<>|,;:/\\]*(?:[/\\][^\s`\"'<>|,;:]*)?)*)"
 )
-_WORD = re2.compile(r"^([\pL\pN_][\pL\pN_./@#+~:-]*)")
-_SYSTEM = re2.compile(
+_WORD = patterns.compile(r"^([\pL\pN_][\pL\pN_./@#+~:-]*)")
+_SYSTEM = patterns.compile(
     r"^((?i:linux|darwin|mac ?os(?: ?x)?|win(?:dows|32|64)?|freebsd|openbsd|android|ios|ubuntu|debian|fedora|arch|alpine|nixos|wsl2?|"
     r"bash|zsh|fish|sh|pwsh|powershell|cmd(?:\.exe)?|nushell|x86_64|amd64|arm64|aarch64|x64|python|node|go|rustc?|gcc|clang|java|openjdk|"
     r"ruby|npm|pnpm|yarn|uv|pip|cuda|nvidia|/bin/\w+|/usr/bin/\w+|v?\d+\.\d+)\b(?:[^\n|·•,;.。(（]|\.\S|[(（][^()（）\n]*[)）]){0,100})"
 )
-_FLAG = re2.compile(
+_FLAG = patterns.compile(
     r"^((?i:yes|no|true|false|clean|dirty|ja|nein|oui|non|sí|enabled|disabled|modified|none|是|否|はい|いいえ))\s*[.。]?\s*$"
 )
-_ENDS = re2.compile(
+_ENDS = patterns.compile(
     r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$|[.。;]\s|。|\s[|·•]\s|,\s)"
 )
-_INSTRUCTS = re2.compile(
+_INSTRUCTS = patterns.compile(
     r"(?i)\b(?:must|never|always|should|do not|don't|only|please|use|create|keep|avoid|prefer|required?|supported|niemals|immer|jamais|"
     r"toujours|nunca|siempre)\b"
 )
@@ -98,11 +98,11 @@ _SUBJECT = (
     r"|(?:el |tu |su )?directorio (?:de trabajo|actual)(?: actual)? es|(?:la )?carpeta de trabajo es|estás trabajando en|trabajas en"
     r"|(?:当前)?(?:工作目录|项目根目录)(?:是|为|在)|你(?:正)?在|(?:現在の)?作業ディレクトリは)"
 )
-_SENTENCE = re2.compile(rf"^(?i:{_LEAD}{_SUBJECT})\s*[:：]?\s*(?:\*\*|`|\"|')?")
-_BRANCH = re2.compile(r"(?i)branch|hostname")
-_NOUN = re2.compile(r"(?i)temporary directory|home directory|working directory|workspace(?: root)?|project \w+|repo(?:sitory)? root|root directory|git branch|branch|"
+_SENTENCE = patterns.compile(rf"^(?i:{_LEAD}{_SUBJECT})\s*[:：]?\s*(?:\*\*|`|\"|')?")
+_BRANCH = patterns.compile(r"(?i)branch|hostname")
+_NOUN = patterns.compile(r"(?i)temporary directory|home directory|working directory|workspace(?: root)?|project \w+|repo(?:sitory)? root|root directory|git branch|branch|"
                     r"hostname|operating system|shell|platform|\bos\b")  # fmt: skip
-_OS = re2.compile(r"(?i)\b(?:os|operating system|shell|platform)\b")
+_OS = patterns.compile(r"(?i)\b(?:os|operating system|shell|platform)\b")
 
 HINTS = (
     pattern(PATHS | WORDS | SYSTEMS | FLAGS),
@@ -129,7 +129,7 @@ def _length(document: Document, field: Field) -> int:
     return 0
 
 
-def _value(kind: re2._Regexp, text: str, closed: bool) -> int:
+def _value(kind: Any, text: str, closed: bool) -> int:
     """Length of the value of a kind at the start of `text`, 0 if there is none or the text goes on as an instruction."""
     match = kind.match(text)
     if not match:

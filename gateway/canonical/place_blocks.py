@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import SEAM, Cut
 from gateway.canonical.place import NAME
 from gateway.canonical.text import Document
@@ -20,20 +19,20 @@ git_status|gitstatus|git-status|git_context|git_info|runtime_info|host_info|user
 session_context|git|workspace|project_layout|file_tree|directory_tree|directory_structure"
 )
 
-_OPEN = re2.compile(rf"(?i)^\s*<({TAGS})>\s*$")
-_GIT_LABEL = re2.compile(
+_OPEN = patterns.compile(rf"(?i)^\s*<({TAGS})>\s*$")
+_GIT_LABEL = patterns.compile(
     r"(?i)^\s*(?:[-*]\s+|#{1,6}\s+)?(?:\*\*)?(git ?_?status|gitstatus|current branch|branch|main branch[^:\n]*|default branch|status|recent commits?|"
     r"git user|last commits?|latest commits?|recent git commits|commit history|untracked files|untracked|staged|unstaged|modified|"
     r"modified files|changed files|changes not staged[^:\n]*|changes to be committed|working tree|upstream|remote|uncommitted changes|"
     r"git branch|git log|stash(?:es)?)(?:\*\*)?\s*(?:\([^()\n]*\))?\s*[:：]"
 )
-_GIT_HEADING = re2.compile(r"(?i)^\s*#{1,6}\s+(?:git status|recent commits|git|repository status|git state)\s*$")
-_GIT_FACT = re2.compile(
+_GIT_HEADING = patterns.compile(r"(?i)^\s*#{1,6}\s+(?:git status|recent commits|git|repository status|git state)\s*$")
+_GIT_FACT = patterns.compile(
     r"^\s*(?:[-*]\s+)?(?:(?:[ MADRCUT?!]{2}|[MADRCUT]|\?\?)\s+[^\s]+(?:\s+->\s+\S+)?\s*$|`?[0-9a-f]{7,40}`?\s+\S)"
     r"|^\s*(?:On branch \S+|nothing to commit.*|Your branch is .*|\(?clean\)?|\(?no (?:uncommitted )?changes\)?|working tree clean)\s*$"
     r"|^\s+(?:modified|new file|deleted|renamed|typechange):\s+\S|^\s*\(use \"git .*\)\s*$|^\s*\(none\)\s*$"
 )
-_ASKS = re2.compile(
+_ASKS = patterns.compile(
     r"(?i)\b(?:must|never|always|should|do not|don't|please|you (?:can|may|will|are)|prefer|avoid|make sure|remember)\b"
 )
 

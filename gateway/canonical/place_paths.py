@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 
 import re2
 
+from gateway.canonical import patterns
 from gateway.canonical.cuts import PLACEHOLDER, Cut
 from gateway.canonical.place import NAME
 from gateway.canonical.text import CODE, Document
 
-_LONG_ENOUGH = re2.compile(r"^(?:file://)?(?:~|/|[A-Za-z]:[\\/]+|\\\\)[^/\\]+[/\\]+[^/\\]+")
+_LONG_ENOUGH = patterns.compile(r"^(?:file://)?(?:~|/|[A-Za-z]:[\\/]+|\\\\)[^/\\]+[/\\]+[^/\\]+")
 _AS_PATH = r"(?:^|[^\pL\pN_./\\~-]|file://)({})(?:[/\\]|[^\pL\pN_.-]|[.](?:\s|$)|$)"
 _AS_SLUG = r"(?:^|[^\pL\pN_.-])({})(?:[^\pL\pN_.]|[.](?:\s|$)|$)"
-_NO_SLUG = re2.compile(r"[^\pL\pN]+")
+_NO_SLUG = patterns.compile(r"[^\pL\pN]+")
 
 
 def cuts(document: Document, settled: Sequence[Cut]) -> Iterator[Cut]:
@@ -28,7 +29,7 @@ def cuts(document: Document, settled: Sequence[Cut]) -> Iterator[Cut]:
             paths.setdefault(cut.value.rstrip("/\\"), cut.leaves)
     for path in sorted(paths, key=lambda path: (-len(path), path)):
         for spelling in _spellings(path):
-            pattern, at = re2.compile(spelling), 0
+            pattern, at = patterns.compile(spelling), 0
             while match := pattern.search(document.text, at):
                 start, at = match.span(1)
                 if not _in_code(document, start):

@@ -11,8 +11,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.digests import digest, encode
 from gateway.canonical.ledger import Memory, Row
 
@@ -25,7 +24,7 @@ SKETCH = 96
 MAX_ROUTES = 16
 """Kinds of system text remembered for one client and model."""
 
-_DIGITS = re2.compile(r"\pN+")
+_DIGITS = patterns.compile(r"\pN+")
 
 
 @dataclass(frozen=True, slots=True)

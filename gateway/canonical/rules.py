@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import re2
 
-from gateway.canonical import clock, counters, ids, memory, place, place_blocks
+from gateway.canonical import clock, counters, ids, memory, patterns, place, place_blocks
 from gateway.canonical.cuts import Cut
 from gateway.canonical.digests import encode
 from gateway.canonical.text import Document
@@ -47,13 +47,8 @@ LINE_RULES = (
 
 def _compile() -> tuple[re2.Set, list[int]]:
     """One set over the hints of all rules, and which rule each of them is of; the memory rule's come last."""
-    hints, owners = re2.Set.SearchSet(), []
-    for at, wanted in enumerate((*(rule.hints for rule in LINE_RULES), memory.HINTS)):
-        for hint in wanted:
-            hints.Add(hint)
-            owners.append(at)
-    hints.Compile()
-    return hints, owners
+    hints = [(hint, at) for at, wanted in enumerate((*(rule.hints for rule in LINE_RULES), memory.HINTS)) for hint in wanted]
+    return patterns.searching(hint for hint, _ in hints), [at for _, at in hints]
 
 
 _HINTS, _OWNERS = _compile()

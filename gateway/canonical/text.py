@@ -8,33 +8,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import orjson
-import re2
+
+from gateway.canonical import patterns
 
 PROSE, CODE, JSON = 0, 1, 2
 """What a line belongs to: running text, a code fence, or a fence whose whole body is one JSON object."""
 
-_FENCE = re2.compile(r"^\s{0,8}(?:[-*+]\s+|\d+[.)]\s+)?(```+|~~~+)")
-_HEADING = re2.compile(r"^\s{0,3}(#{1,6})\s+\S")
+_FENCE = patterns.compile(r"^\s{0,8}(?:[-*+]\s+|\d+[.)]\s+)?(```+|~~~+)")
+_HEADING = patterns.compile(r"^\s{0,3}(#{1,6})\s+\S")
 _SHOWN = (
-    r"\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|few-shot|scenarios?|test cases?|transcripts?|logs?|"
+    r"\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|shape|few-shot|scenarios?|test cases?|transcripts?|logs?|"
     r"logfile|change ?log|release notes|history|quotes?|quoted|quotations?|beispiele?|vorlage|muster|protokoll|exemples?|modèle|"
-    r"journal|ejemplos?|plantilla|registro)\b|例如|比如|示例|例子|格式|日志|模板|例えば|たとえば|サンプル|ログ|テンプレート|以下の例|入力例|出力例"
+    r"journal|ejemplos?|plantilla|registro|forme|formes|formato|gabarit|format vorgabe|schreibweise|änderungsverlauf|verlauf|historique|historial)\b|例如|比如|示例|例子|格式|日志|模板|例えば|たとえば|サンプル|ログ|テンプレート|以下の例|書式|形式|様式|書き方|履歴|入力例|出力例"
 )
 _ASKS = (
     r"\b(?:formatted|such as|like this|deadlines?|milestones?|respond|reply|replies|answers?|outputs?|returns?|say|write|print|"
     r"use this|polic(?:y|ies)|schedule|events?|meetings?|assume|pretend|suppose|if|when)\b"
 )
-_HEADS_SHOWN = re2.compile(rf"(?i){_SHOWN}")
-_INTRODUCES_SHOWN = re2.compile(rf"(?i){_SHOWN}|{_ASKS}")
-_FOR_EXAMPLE = re2.compile(
+_HEADS_SHOWN = patterns.compile(rf"(?i){_SHOWN}")
+_INTRODUCES_SHOWN = patterns.compile(rf"(?i){_SHOWN}|{_ASKS}")
+_FOR_EXAMPLE = patterns.compile(
     r"(?i)^\W*(?:for )?(?:examples?|e\.g\.?|for instance|beispiel|z\.\s?b\.|exemple|ejemplo)\b|^\W*(?:例如|比如|示例|例)[:：]"
 )
-_ITEM = re2.compile(r"^(?:\s+|\s*(?:[-*+•–]|\d{1,3}[.)])\s)")
-_METADATA = re2.compile(
+_ITEM = patterns.compile(r"^(?:\s+|\s*(?:[-*+•–]|\d{1,3}[.)])\s)")
+_METADATA = patterns.compile(
     r"(?i)^\W*(?:version|author|title|revision|license|copyright|status|effective|subject|from|to|cc|name)\W*[:=]"
 )
-_BREAK = re2.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
-_BEGIN = re2.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?[\[(（【]?(?:\*\*|__)?")
+_BREAK = patterns.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
+_FIELD_BREAK = patterns.compile(r"[,，、]\s*|\s[(\[（]")
+_KEY = patterns.compile(r"\s([\pL_][\pL\pN_]*)=")
+_BEGIN = patterns.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?[\[(（【]?(?:\*\*|__|[*_])?")
 
 
 class Document:
@@ -92,6 +95,14 @@ class Document:
         yield begin.end() if begin else 0
         for match in _BREAK.finditer(line):
             yield match.end()
+
+    def field_beginnings(self, number: int) -> Iterator[int]:
+        """Offsets within the line where a label may begin: like `beginnings`, and behind commas, brackets, and before `key=`."""
+        yield from self.beginnings(number)
+        for match in _FIELD_BREAK.finditer(self.lines[number]):
+            yield match.end()
+        for match in _KEY.finditer(self.lines[number]):
+            yield match.start(1)
 
     def _introductions(self, number: int) -> Iterator[str]:
         """Lines that say what the line is: those with a colon at their end above it, as far as its paragraph or list goes."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import re2
-
+from gateway.canonical import patterns
 from gateway.canonical.cuts import PLACEHOLDER, Cut
 from gateway.canonical.digests import digest, encode
 from gateway.canonical.ledger import Memory, Row
@@ -16,7 +15,7 @@ from gateway.canonical.text import CODE, Document
 def cuts(document: Document, rules: Sequence[UserRule]) -> Iterator[Cut]:
     """What the rules find in running text, line by line. A frozen span has itself in `leaves` until `freeze` replaces it."""
     for rule in rules:
-        pattern = re2.compile(rule.pattern)
+        pattern = patterns.compile(rule.pattern)
         for number, line in enumerate(document.lines):
             if document.kind(number) == CODE:
                 continue
