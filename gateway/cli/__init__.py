@@ -10,6 +10,7 @@ from gateway import __version__
 
 VERBS = {
     "run": "Run the gateway.",
+    "init": "Write a configuration file from the servers that are found on this machine.",
     "check": "Check a configuration file.",
     "config": "Print the effective configuration.",
     "reload": "Have the running gateway read its configuration again.",

@@ -140,7 +140,7 @@ def snippets(places: Places, offers: Sequence[Offer]) -> list[dict[str, Any]]:
     found = []
     for client in CLIENTS:
         serving = [offer for offer in offers if client.needs in KINDS[offer.kind].serves]
-        if serving or not offers:
+        if serving:
             lines = fill(client, getattr(places, client.place), suggested(serving))
             found.append({"client": client.name, "where": client.where, "format": client.format, "lines": lines})
     return found

@@ -104,5 +104,6 @@ class PortSource:
             self._told = True
             addresses = [Address(host, site.bound[1]) for (host, _), site in self._app.sites.items()]
             lines += ["", *_paste.guide(_paste.Places.of(addresses), _found.offers(self.discovery.servers))]
-        with suppress(OSError):  # nobody reads it
-            await asyncio.to_thread(click.echo, "\n".join(lines), nl=bool(lines))
+        if lines:
+            with suppress(OSError):  # nobody reads it
+                await asyncio.to_thread(click.echo, "\n".join(lines))
