@@ -6,6 +6,7 @@ from gateway.config.access import ApiKey, HostName, Origin, Passthrough
 from gateway.config.backends import Backends
 from gateway.config.canonical import Canonical
 from gateway.config.fields import Part, key
+from gateway.config.heartbeat import Heartbeat
 from gateway.config.limits import Limits
 from gateway.config.listen import Admin, Identity, Listen, Listener
 from gateway.config.log import Log
@@ -28,6 +29,7 @@ class Config(Part):
     backends: Backends = key({}, "Name -> server. The order breaks ties.")
     models: Models = key({}, "Name that clients use -> what it stands for. Other models pass under their own names.")
     canonical: Canonical = key({}, "How prompts are given a stable prefix.")
+    heartbeat: Heartbeat = key({}, "Keeping clients from giving up during a long silence.")
     routing: Routing = key({}, "How requests find their backend.")
     state_dir: StateDir = key(
         "~/.local/state/warmgate", "Where what was learned of prompts is kept (SQLite); empty: in memory only."

@@ -49,6 +49,11 @@ class Deadline:
         """No limit until the next move."""
         self._at = float("inf")
 
+    @property
+    def waiting(self) -> Waiting:
+        """On whom the request waits."""
+        return self._waiting
+
     def now(self) -> float:
         """The loop's time, in seconds."""
         return self._loop.time()

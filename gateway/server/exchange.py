@@ -40,6 +40,8 @@ class Exchange:
         self.request, self.flight, self.dialect, self.now, self.door = request, flight, dialect, now, door
         self.response: StreamResponse | None = None
         self.streaming = False
+        self.early = False  # a heartbeat has begun a document, of which nothing has been sent but white space
+        self.sent = 0.0  # when something was last sent, in the loop's time
         self.tap: Tap | None = None
         self.transcript: bytearray | None = None  # what was written, kept for who asked by putting one here
         self.origin = request.headers.get("Origin")
@@ -47,6 +49,11 @@ class Exchange:
         self.deadline = Deadline()
 
     async def start(self, status: int, headers: CIMultiDict[str], *, streaming: bool = False) -> None:
+        """Send status and headers; waits as `write` does."""
+        self.deadline.move(self.now.config.limits.client_stall, "client")
+        await self.begin(status, headers, streaming=streaming)
+
+    async def begin(self, status: int, headers: CIMultiDict[str], *, streaming: bool) -> None:
         """Send status and headers. A body of unknown length goes out chunked, or until the connection closes on HTTP/1.0."""
         response = StreamResponse(status=status, headers=headers)
         response.headers.extend(cors_headers(self.origin))
@@ -59,8 +66,7 @@ class Exchange:
                 response.enable_chunked_encoding()
             else:
                 response.force_close()
-        self.response, self.streaming = response, streaming
-        self.deadline.move(self.now.config.limits.client_stall, "client")
+        self.response, self.streaming, self.sent = response, streaming, self.deadline.now()
         await response.prepare(self.request)
 
     async def write(self, data: bytes) -> None:
@@ -72,6 +78,7 @@ class Exchange:
             if len(self.transcript) > MAX_TRANSCRIPT:
                 self.transcript = None
         self.deadline.move(self.now.config.limits.client_stall, "client")
+        self.sent, self.early = self.deadline.now(), False
         for at in range(0, len(data), MAX_SEGMENT):
             await self.response.write(data[at : at + MAX_SEGMENT])
 
@@ -106,6 +113,9 @@ class Exchange:
         elif self.streaming:
             torn = self.tap.abandon() if self.tap else b""
             await self.write(torn + self.dialect.error_event(*words))
+            await self.finish()
+        elif self.early:
+            await self.write(self.dialect.error(*words))
             await self.finish()
         else:
             self.abort()
@@ -157,6 +167,8 @@ def _outcome(error: Answerable) -> Outcome:
     if isinstance(error, Refusal):
         return "refused"
     if isinstance(error, UpstreamError):
+        if error.status < 500:
+            return "client_error"
         return "timeout" if isinstance(error, UpstreamSilent) else "upstream_error"
     return "internal_error"
 

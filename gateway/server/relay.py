@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from gateway.dialects.base import Endpoint, Tap
 from gateway.dispatch.dispatcher import Reply
-from gateway.errors import UpstreamError
 from gateway.routing.choose import choose
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
 from gateway.server.headers import to_client
+from gateway.server.heart import Heart
 from gateway.server.orders import answer_order, hides_usage
 from gateway.server.reading import read_call
-from gateway.server.replies import REFUSALS, close_record, ends_once, is_stream, next_piece, our_headers
+from gateway.server.replies import REFUSALS, as_error, close_record, ends_once, is_stream, next_piece, our_headers
 from gateway.values import Call
 
 AFTER_THE_END = 2.0  # seconds that a backend may take to end a reply whose last event has been seen
@@ -31,19 +31,20 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
     flight.lap("route")
     stable = now.stabilizer.make(call, (call.model or "", route.label), counting=endpoint.task == "count")
     flight.lap("canonical")
-    for attempt in stable.tries:  # the canonical body; the client's own, if a server refuses that
-        flight.edits = stable.header if attempt is not call else ""
-        exchange.transcript = bytearray() if stable.listens and attempt is not call else None
-        order = answer_order(attempt, route, endpoint, exchange)
-        async with gateway.dispatcher.open(order, flight, exchange.deadline) as reply:
-            streaming = is_stream(reply.response)
-            tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=streaming and hides_usage(call, reply.kind))
-            exchange.tap = tap
-            if await carry(exchange, attempt, reply, tap, streaming, refusable=attempt is not call):
-                if flight.outcome == "ok":
-                    now.stabilizer.learn(stable, attempt, exchange.transcript, streaming=streaming)
-                break
-        flight.retries += 1
+    with Heart(exchange, call, endpoint, now.config.heartbeat):
+        for attempt in stable.tries:  # the canonical body; the client's own, if a server refuses that
+            flight.edits = stable.header if attempt is not call else ""
+            exchange.transcript = bytearray() if stable.listens and attempt is not call else None
+            order = answer_order(attempt, route, endpoint, exchange)
+            async with gateway.dispatcher.open(order, flight, exchange.deadline) as reply:
+                streaming = is_stream(reply)
+                hide = streaming and hides_usage(call, reply.kind)
+                exchange.tap = tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=hide)
+                if await carry(exchange, attempt, reply, tap, streaming, refusable=attempt is not call):
+                    if flight.outcome == "ok":
+                        now.stabilizer.learn(stable, attempt, exchange.transcript, streaming=streaming)
+                    break
+            flight.retries += 1
     await exchange.finish()
 
 
@@ -56,12 +57,12 @@ async def carry(exchange: Exchange, call: Call, reply: Reply, tap: Tap, streamin
     flight, deadline, response, written = exchange.flight, exchange.deadline, reply.response, False
     if refusable and response.status in REFUSALS:
         return False
-    headers = to_client(response.headers, decoded="Content-Encoding" in response.headers, streaming=streaming)
+    headers = to_client(response.headers, decoded=reply.body.decoded, streaming=streaming)
     headers.update(our_headers(flight, reply))
     if streaming and exchange.response is None:
         await exchange.start(response.status, headers, streaming=True)
-    elif exchange.response is not None and not streaming:  # a stream was refused after its headers, and its own bytes too
-        raise UpstreamError(f"{reply.target.backend} refused the request.", code=f"upstream_{response.status}")
+    elif exchange.streaming and not streaming:  # a stream that has been begun, by a beat or by a backend that then refused it
+        raise await as_error(reply, tap)
     data, end = reply.head, None
     while True:
         if data:

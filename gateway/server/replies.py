@@ -12,17 +12,21 @@ from gateway.dialects.base import Seen, Tap
 from gateway.dialects.counts import distrust_zero
 from gateway.dispatch.dispatcher import Reply
 from gateway.dispatch.flight import Flight
-from gateway.errors import UpstreamDied
+from gateway.errors import UpstreamDied, UpstreamError
 from gateway.values import Call, Usage
+from gateway.wire.inflate import Undecodable
 
 REFUSALS = frozenset({400, 413, 422, 500, 501})
 """Statuses by which a server may say that it cannot work with a body; the others have reasons that no edit causes."""
 
+MAX_ERROR = 256 << 10  # bytes of a document that are read for what it says
+
 STREAMS = ("text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
-def is_stream(response: aiohttp.ClientResponse) -> bool:
-    return response.content_type in STREAMS
+def is_stream(reply: Reply) -> bool:
+    """Whether the reply's events can be read. One in a coding that is not understood is passed on as it is."""
+    return reply.response.content_type in STREAMS and not reply.body.coded
 
 
 async def next_piece(reply: Reply, end: float | None = None) -> bytes:
@@ -34,15 +38,27 @@ async def next_piece(reply: Reply, end: float | None = None) -> bytes:
         return b""
     try:
         async with asyncio.timeout_at(end):
-            return await reply.response.content.readany()
+            return await reply.body.read()
     except TimeoutError:
         if end is not None:
             return b""
         raise
-    except (aiohttp.ClientError, OSError) as error:
+    except (aiohttp.ClientError, OSError, Undecodable) as error:
         if end is not None:
             return b""
         raise UpstreamDied(f"{reply.target.backend} closed the connection before its answer was complete.") from error
+
+
+async def as_error(reply: Reply, tap: Tap) -> UpstreamError:
+    """A document that came where a stream has been begun: what it says, as an error that can be told in the stream."""
+    data, size = reply.head, 0
+    while size < MAX_ERROR and (data := data or await next_piece(reply)):
+        size += len(tap.feed(data))
+        data = b""
+    tap.close()
+    words = tap.seen.error or f"{reply.target.backend} answered a stream with a document."
+    status = reply.response.status
+    return UpstreamError(words, status=status if status >= 400 else 502, code=f"upstream_{status}")
 
 
 def ends_once(call: Call) -> bool:
@@ -79,7 +95,7 @@ def close_record(flight: Flight, call: Call, reply: Reply, tap: Tap, streaming: 
         flight.ends(status, "client_error", f"upstream_{status}")
     elif seen.error is not None:
         flight.ends(status, "upstream_error", "upstream_error_in_reply")
-    elif not complete(seen) and (streaming or _may_be_cut(reply.response)):
+    elif not complete(seen) and (streaming or _may_be_cut(reply)):
         raise UpstreamDied(f"{reply.target.backend} ended its answer before it was complete.", code="upstream_incomplete")
     else:
         flight.ends(status, "ok")
@@ -90,10 +106,11 @@ def complete(seen: Seen) -> bool:
     return seen.finished or seen.stopped
 
 
-def _may_be_cut(response: aiohttp.ClientResponse) -> bool:
+def _may_be_cut(reply: Reply) -> bool:
     """Whether only the end of the connection ended this JSON document, so that HTTP did not tell if it was the whole."""
+    response = reply.response
     framed = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
-    return not framed and response.content_type == "application/json"
+    return not framed and response.content_type == "application/json" and not reply.body.coded
 
 
 def trusted(usage: Usage, path: str, kind: Kind) -> Usage:
