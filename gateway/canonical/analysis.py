@@ -74,9 +74,9 @@ def analyse(text: str, first: bool, settings: Settings) -> Analysis:
     header = attribution.cut(text) if first else None
     cuts, blocks = find(document)
     found = [*([header] if header else []), *cuts]
-    on = settle(cut for cut in found if cut.rule in settings.rules)
+    applied = [cut for cut in found if cut.rule in settings.rules]
     off = settle(cut for cut in found if cut.rule not in settings.rules and cut.rule in settings.observe)
-    on = settle([*on, *place_paths.cuts(document, on)])
+    on = settle([*settle(applied), *place_paths.cuts(document, applied)])  # also the paths that a block swallows
     wanted = "memory" in settings.rules or "memory" in settings.observe
     blocks = memory.versions(text, blocks, on) if wanted else ()
     bare = settle([*on, *memory.cuts(text, blocks, frozenset(block.label for block in blocks))])

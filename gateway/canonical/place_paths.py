@@ -21,10 +21,10 @@ _AS_SLUG = r"(?:^|[^\pL\pN_.-])({})(?:[^\pL\pN_.]|[.](?:\s|$)|$)"
 _NO_SLUG = patterns.compile(r"[^\pL\pN]+")
 
 
-def cuts(document: Document, settled: Sequence[Cut]) -> Iterator[Cut]:
-    """Where paths that `settled` cuts took out stand in the text again."""
+def cuts(document: Document, found: Sequence[Cut]) -> Iterator[Cut]:
+    """Where paths of the cuts that were `found`, alone or inside a block, stand in the text again."""
     paths: dict[str, str] = {}
-    for cut in settled:
+    for cut in found:
         if cut.rule == NAME and cut.leaves != PLACEHOLDER and cut.value and _LONG_ENOUGH.match(cut.value):
             paths.setdefault(cut.value.rstrip("/\\"), cut.leaves)
     for path in sorted(paths, key=lambda path: (-len(path), path)):

@@ -150,6 +150,15 @@ def test_a_moved_path_leaves_its_placeholder_wherever_it_stands() -> None:
     assert note.count("/home/mira/lab") == 1
 
 
+def test_a_path_told_by_a_block_leaves_its_placeholder_too() -> None:
+    block = "<env>\nWorking directory: /home/mira/lab{0}\nPlatform: linux\n</env>"
+    text = block + "\nRead /home/mira/lab{0}/notes.md and ~/-home-mira-lab{0}."
+    system, note = alone(text.format(1))
+    assert system == "[see context]\nRead [working directory, see context]/notes.md and ~/[working directory, see context]."
+    assert "Working directory: /home/mira/lab1\n" in note
+    assert alone(text.format(2))[0] == system
+
+
 def test_two_folders_leave_the_same_text() -> None:
     text = "Root: {0}\nRead {0}/a.md and {0}.\nSession files: .x/{1}/s\nStay calm."
     one = alone(text.format("/home/mira/lab", "-home-mira-lab"))
