@@ -20,7 +20,7 @@ NOTE = re.compile(r"\A<context>\n.*?\n</context>\n\n", re.DOTALL)
 """A note, where it stands: at the start of a user's text."""
 
 Message = tuple[str, list[str], Any]
-"""(role, texts, tool calls)"""
+"""(role, texts, what it carries besides: tool calls and results, parts that are no texts)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Seen:
 
     def messages(self, *, notes: bool = True) -> list[Message]:
         return [
-            (message.role, [text.text if notes else NOTE.sub("", text.text) for text in message.texts], _calls(message.data))
+            (message.role, [text.text if notes else NOTE.sub("", text.text) for text in message.texts], _others(message.data))
             for message in self.prompt.messages
         ]
 
@@ -80,8 +80,10 @@ class Seen:
         return len(tokenize(text[: text.index(until)] if until else text))
 
 
-def _calls(data: Any) -> Any:
-    return data.get("tool_calls") or data.get("arguments") or data.get("output")
+def _others(data: Any) -> Any:
+    content = data.get("content")
+    parts = [part for part in content if "text" not in str(part.get("type"))] if isinstance(content, list) else []
+    return [*parts, *(data[key] for key in ("tool_calls", "arguments", "output", "images") if data.get(key))]
 
 
 def extends(first: Seen, second: Seen) -> bool:

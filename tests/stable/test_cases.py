@@ -1,8 +1,7 @@
 """The public cases of tests/canonical through the real process: what the server receives, and the tokens that it reuses.
 
 Each is played with a template that puts tools behind the system text and with one that puts them first, streamed and not.
-REUSE says where a server stops reusing request 1 in the default configuration: at a text of the second prompt, or not before its
-answer has been reused too.
+REUSE says at which text of the second prompt reuse ends in the default configuration; elsewhere the answer is reused too.
 """
 
 from __future__ import annotations
