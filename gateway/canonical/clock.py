@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
 from gateway.canonical.fields import Field, fields, normal, pattern
-from gateway.canonical.moments import EPOCH, MONTH, WEEKDAY, has_date, has_time, is_moment, moment_at
+from gateway.canonical.moments import EPOCH, MONTH, RANGE, WEEKDAY, has_date, has_time, is_moment, moment_at
 from gateway.canonical.text import Document
 
 NAME = "clock"
@@ -29,7 +29,7 @@ PRESENT = frozenset(
     conversation date|message time|message timestamp|request time|request timestamp
     heute|aktuelles datum|aktuelle zeit|aktuelle uhrzeit|aktuelles datum und uhrzeit|aktueller zeitpunkt|heutiges datum|jetzt
     datum heute|aktueller tag|ortszeit|lokale zeit|datum und uhrzeit|aktueller wochentag|systemzeit|datum und zeit
-    aujourd'hui|date actuelle|date courante|date du jour|heure actuelle|date et heure actuelles|date et heure actuelle|maintenant
+    aujourd'hui|date actuelle|date courante|date du jour|heure actuelle|date et heure actuelles|date et heure courantes|date et heure actuelle|maintenant
     heure locale|date et heure|jour actuel|horodatage actuel|heure courante
     hoy|fecha actual|fecha de hoy|hora actual|fecha y hora actuales|fecha y hora actual|ahora|hora local|fecha y hora|día actual
     当前时间|当前日期|当前日期和时间|当前日期时间|当前的时间|现在时间|现在是|今天|今天日期|今天的日期|今日日期|目前时间|系统时间|本地时间|现在
@@ -43,7 +43,7 @@ PRESENT = frozenset(
 BARE = frozenset(
     normal(label)
     for label in """
-    date|time|day|clock|datetime|date and time|date time|date/time|timestamp|weekday|minute|hour|utc|epoch|unix time|unix timestamp
+    date|time|day|clock|datetime|datum uhrzeit|date heure|fecha hora|fecha hora actual|week|month|timestamp ms|date and time|date time|date/time|timestamp|weekday|minute|hour|utc|epoch|unix time|unix timestamp
     as of|datum|uhrzeit|zeit|tag|wochentag|zeitstempel|stand|date|heure|jour|horodatage|en date du|fecha|hora|día|dia|marca de tiempo
     日期|时间|時間|星期|时间戳|日付|時刻|曜日|タイムスタンプ
     """.replace("\n", "|").split("|")
@@ -64,7 +64,12 @@ STAMPS = frozenset(
 )
 """Labels of when a text was made: the present only if they name a time of day; a date alone is that of a document."""
 
+_NOW = patterns.compile(
+    r"^(?:current|present|local|aktuelle[rs]?|momentane[rs]?|当前|目前|现在|現在の?|當前|ただいまの)\s?(.+)$|^(.+?)\s(?:now|right now|jetzt|actuel(?:le)?s?|actual(?:es)?)$"
+)
+_SUFFIX = patterns.compile(r"\s(?:for|of) (?:the )?user$|\s(?:utc|gmt|ms|iso|local|seconds)$|\(.*$")
 _PLACE = r"(?: (?:in|at|for) [\p{Lu}][\w/.-]*(?:[ ,/]{1,2}[\p{Lu}][\w/.-]*){0,3})?"
+_MADE = "generated|rendered|built|compiled|prepared|assembled|created|updated|refreshed"
 _SENTENCES = (
     r"(?:(?:please )?note(?: that|:)? |for (?:your )?(?:reference|context|information)[,:] |fyi[,:] |remember(?: that|:) "
     r"|keep in mind(?: that|:) |be aware(?: that|:) |context: )?(?:and |also,? )?"
@@ -74,6 +79,9 @@ _SENTENCES = (
     r"(?: \([^()]{1,30}\))? (?:is|reads|shows)(?: now| currently)?"
     r"|the (?:date|time|day)(?: and time)?(?: today| now| right now)? is(?: now| currently)?|the (?:clock|time) (?:now )?(?:reads|shows|says)"
     r"|(?:right )?now(?:,)? it(?: is|'s|’s)|it(?: is|'s|’s) (?:now|currently|presently)|currently,? it(?: is|'s|’s)|now is|time now is"
+    r"|as of (?:now|today),?|(?:the )?current (?:month|year) is"
+    rf"|(?:this |the )?(?:(?:system )?prompt|message|context|briefing|snapshot) (?:was )?(?:{_MADE})(?: at| on)?"
+    r"|wir schreiben (?:heute )?(?:den )?|(?:ce |le )?(?:prompt|message) généré (?:le|à)|(?:prompt|mensaje) generado (?:el|a las)"
     r"|(?:this |the )?(?:conversation|session|chat) (?:was )?(?:started|began|begins|starts) (?:on|at)"
     r"|heute ist(?: der)?|heute haben wir(?: den)?|(?:das |die )?(?:heutige|aktuelle)s? (?:datum|uhrzeit|zeit|tag) (?:ist|lautet)(?: jetzt)?(?: der)?"
     r"|es ist (?:jetzt|gerade|nun|derzeit)|es ist (?:heute )?(?:der)|jetzt ist es|wir haben (?:heute |jetzt )?(?:den)?"
@@ -81,10 +89,10 @@ _SENTENCES = (
     r"|la date (?:actuelle|du jour|d['’]aujourd['’]hui|courante)(?: est)(?: le)?|l['’]heure (?:actuelle|courante|locale)(?: est)(?: de)?"
     r"|hoy es(?: el)?|hoy estamos a|estamos a|(?:la )?(?:fecha|hora)(?: y hora)? (?:(?:actual(?:es)?|de hoy|local) )?(?:es|son)(?: el| las| la)?"
     r"|(?:ahora )?son las|ahora es(?: la)?|es la"
-    r"|(?:今天|今日)(?:的日期)?是|(?:现在|現在|目前|当前|當前)(?:的)?(?:时间|時間|日期|时刻)?(?:是|为|為)"
-    r"|(?:今日|本日|現在|今)(?:の(?:日付|日時|時刻|時間))?は[、,]?|(?:現在(?:の)?)?(?:日時|時刻|日付)は[、,]?)"
+    r"|(?:今天|今日)(?:的日期)?是|(?:现在|現在|目前|当前|當前)(?:的)?(?:时间|時間|日期|时刻)?(?:是|为|為)(?:[\p{Han}]{2}(?:时间|時間))?"
+    r"|(?:今日|本日|現在|ただいま|只今|いま|今)(?:の)?(?:日付|日時|時刻|時間)?は[、,]?)"
 )
-_SENTENCE = patterns.compile(rf"^(?i:{_SENTENCES})\s*[:：]?\s*(?:\*\*|`)?")
+_SENTENCE = patterns.compile(rf"^(?i:{_SENTENCES})\s*[:：]?\s*(?:\*\*|`|[(（])?")
 _BRIEF = patterns.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today),?\s+")
 _NOT_NOW = patterns.compile(
     r"(?i)\b(?:scenario|stor(?:y|ies)|hypothetical|fiction(?:al)?|simulat\w+|role-?play|examples?|samples?|tests?|assume|pretend|"
@@ -95,13 +103,17 @@ _ENDS = patterns.compile(
 )
 _GOES_ON = patterns.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（)）\]】|·•–—-]|です|だ|である)")
 _YEAR = patterns.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
+_PERIOD = patterns.compile(r"(?i)\b(?:month|year) is")
+_MONTH_OR_YEAR = patterns.compile(rf"^(\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)\b")
+_SPAN = patterns.compile(f"^{RANGE}$")
 _EPOCH = patterns.compile(f"^{EPOCH}$")
 _AND = patterns.compile(r"^,?\s*(?i:and|und|et|y|，|、)\s*")
 _MARK = patterns.compile(r"^\s*(?:[-*+•]\s+)?(?:\*\*|__)?")
 
 HINTS = (
-    pattern(PRESENT | BARE | STAMPS),
-    _SENTENCES.join((r"(?i)", r"\s*[:：]?\s*(?:\*\*|`)?(?:\pN|上午|下午|\pL)")),
+    pattern(PRESENT | BARE | STAMPS | {f"{label} now" for label in BARE}),
+    r"(?i)(?:date|time|timestamp|clock|week|month|day|时间戳|时间|時刻|datum|uhrzeit|heure|hora|fecha)[ _](?:now|for (?:the )?user|ms|utc|actuel|actual)",
+    _SENTENCES.join((r"(?i)", r"\s*[:：]?\s*(?:\*\*|`|[(（])?(?:\pN|上午|下午|\pL)")),
     rf"(?i)^\W*(?:(?:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today|date|time)[,:]?\s+)?(?:{WEEKDAY}|\pN|{MONTH})",
 )
 
@@ -120,27 +132,38 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
 def _labelled(document: Document, field: Field) -> int:
     """Length of the moment that is the field's value, 0 if it is none."""
     text = document.text[field.start : field.end].strip()
-    strong = field.label in PRESENT
-    if not strong and field.label not in BARE and field.label not in STAMPS:
+    label, strong = _known(field.label)
+    if not label:
         return 0
     if field.closed:
-        whole = is_moment(text) or (strong and bool(_YEAR.match(text)))
+        whole = is_moment(text) or (strong and bool(_YEAR.match(text) or _SPAN.match(text)))
         length = len(text) if whole else 0
     else:
         length = _open_length(text, strong)
-    if not length or (field.label in STAMPS and not has_time(text[:length])):
+    if not length or (label in STAMPS and not has_time(text[:length])):
         return 0
     if not strong and not has_time(text[:length]) and document.metadata(field.line):
         return 0
     return length
 
 
+def _known(label: str) -> tuple[str, bool]:
+    """The label of this rule's that a field has, "" if none, and whether it can only mean now."""
+    plain = str(_SUFFIX.sub("", label))
+    for spelling in (label, plain):
+        if spelling in PRESENT:
+            return spelling, True
+        if spelling in BARE or spelling in STAMPS:
+            return spelling, False
+    now = _NOW.match(plain)
+    bare = (now[1] or now[2] or "") if now else ""
+    return (bare, True) if bare in BARE or bare in PRESENT else ("", False)
+
+
 def _open_length(text: str, strong: bool) -> int:
-    length = moment_at(text)
-    if not length and strong and _YEAR.match(text.rstrip(" .")):
-        return len(text.rstrip(" ."))
-    if not length and _EPOCH.match(text.rstrip(" .")):
-        return len(text.rstrip(" ."))
+    length, whole = moment_at(text), text.rstrip(" .")
+    if not length and (_EPOCH.match(whole) or (strong and (_YEAR.match(whole) or _SPAN.match(whole)))):
+        return len(whole)
     rest = text[length:]
     ends = _GOES_ON.match(rest) if strong else _ENDS.match(rest)
     return length if ends and not _NOT_NOW.search(_sentence(rest)) else 0
@@ -167,9 +190,13 @@ def _statement(rest: str) -> tuple[int, int] | None:
         return None
     start = found.end()
     length = moment_at(rest[start:])
+    if not length and intro and _PERIOD.search(intro[0]) and (year := _MONTH_OR_YEAR.match(rest[start:])):
+        length = len(year[1])
     value, after = rest[start : start + length], rest[start + length :]
     if not length or _NOT_NOW.search(_sentence(rest)):
         return None
+    if not (has_date(value) or has_time(value) or _ENDS.match(after)):
+        return None  # "Wir schreiben den 3. August nie so"
     says = has_date(value) or (rest[:2].lower() in ("it", "es", "il") and has_time(value))
     return (start, start + length) if intro or (says and _ENDS.match(after)) else None
 
@@ -185,7 +212,8 @@ def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
     last = all(document.blank(below) for below in range(number + 1, len(document.lines)))
     whole = has_date(document.lines[number]) and has_time(document.lines[number])
     apart = first or last or (document.blank(number - 1) and document.blank(number + 1))
-    if not (whole or apart) or document.shown(number):
+    entry = document.blank(number - 1) and not document.blank(number + 1)  # the head of a dated entry
+    if not ((whole and not entry) or apart) or document.shown(number):
         return
     if not first and _introduced(document, number):
         return

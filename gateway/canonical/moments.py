@@ -10,135 +10,34 @@ from typing import Any
 
 from gateway.canonical import patterns
 
-_MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "sept",
-    "oct",
-    "nov",
-    "dec",
-    "januar",
-    "jänner",
-    "februar",
-    "märz",
-    "mai",
-    "juni",
-    "juli",
-    "oktober",
-    "dezember",
-    "mrz",
-    "okt",
-    "dez",
-    "janvier",
-    "février",
-    "fevrier",
-    "mars",
-    "avril",
-    "juin",
-    "juillet",
-    "août",
-    "aout",
-    "septembre",
-    "octobre",
-    "novembre",
-    "décembre",
-    "decembre",
-    "enero",
-    "febrero",
-    "marzo",
-    "abril",
-    "mayo",
-    "junio",
-    "julio",
-    "agosto",
-    "septiembre",
-    "setiembre",
-    "octubre",
-    "noviembre",
-    "diciembre",
-]
-_WEEKDAYS = [
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "mon",
-    "tue",
-    "tues",
-    "wed",
-    "thu",
-    "thur",
-    "thurs",
-    "fri",
-    "sat",
-    "sun",
-    "montag",
-    "dienstag",
-    "mittwoch",
-    "donnerstag",
-    "freitag",
-    "samstag",
-    "sonnabend",
-    "sonntag",
-    "lundi",
-    "mardi",
-    "mercredi",
-    "jeudi",
-    "vendredi",
-    "samedi",
-    "dimanche",
-    "lunes",
-    "martes",
-    "miércoles",
-    "miercoles",
-    "jueves",
-    "viernes",
-    "sábado",
-    "sabado",
-    "domingo",
-]
-
-
-def _words(words: list[str]) -> str:
-    return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
-
-
-MONTH = _words(_MONTHS)
-WEEKDAY = rf"(?:{_words(_WEEKDAYS)}\b\.?|(?:星期|礼拜|禮拜|周|週)[一二三四五六日天]|[（(]?[月火水木金土日]曜日?[）)]?|[（(][月火水木金土日][）)])"
+MONTH = (
+    "(?:january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    "|januar|jänner|februar|märz|mai|juni|juli|oktober|dezember|mrz|okt|dez"
+    "|janvier|f[ée]vrier|mars|avril|juin|juillet|ao[uû]t|septembre|octobre|novembre|d[ée]cembre|janv|f[ée]vr|avr|juil|déc"
+    "|enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre|ene|abr|ago|dic)"
+)
+_DAYS = (  # the longer spellings first: a word boundary of RE2 knows no accents, so "mi" would be found in "miércoles"
+    "(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag"
+    "|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo"
+    "|mi[ée]|s[áa]b|mon|tues?|wed|thur?s?|fri|sat|sun|lun|mar|mer|jeu|ven|sam|dim|jue|vie|dom|mo|di|mi|do|fr|sa|so)"
+)
+WEEKDAY = (
+    rf"(?:{_DAYS}\b\.?|(?:星期|礼拜|禮拜|周|週)[一二三四五六日天]|[（(]?[月火水木金土日]曜日?[）)]?|[（(][月火水木金土日][）)]"
+    rf"|[（(]{_DAYS}\.?[）)])"
+)
 _ZONE = (
     r"(?:\(?(?:UTC|GMT|Z|[A-Z]{2,5}T|CET|MEZ|MESZ|JST|KST|IST|HKT|SGT)\b(?:\s?[+-]\s?\d{1,2}(?::?\d{2})?)?\)?|Z\b"
     r"|[+-]\d{2}:?\d{2}\b|\(?[A-Z][a-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\)?|\((?:UTC|GMT)[^()\n]{0,12}\))"
 )
 _CLOCK = r"\d{1,2}[:：]\d{2}(?:[:：]\d{2}(?:[.,]\d{1,9})?)?"
 TIME = (
-    rf"(?:{_CLOCK}(?:\s?(?:[AaPp]\.?[Mm]\b\.?|Uhr|h\b|heures|horas))?|\d{{1,2}}\s?[AaPp]\.?[Mm]\b\.?"
+    rf"(?:{_CLOCK}(?:\s?(?:[AaPp]\.?\s?[Mm]\b\.?|Uhr|h\b|heures|horas))?|\d{{1,2}}\s?[AaPp]\.?\s?[Mm]\b\.?"
     r"|\d{1,2}\s?h\s?\d{2}(?:\s?min)?|\d{1,2}\s?Uhr(?:\s\d{1,2})?"
     r"|(?:上午|下午|早上|晚上|中午|凌晨|午前|午後)?\s?\d{1,2}\s?[时時点點]\s?(?:\d{1,2}\s?分)?(?:\s?\d{1,2}\s?秒)?(?:半|整)?"
     rf"|(?:上午|下午|早上|晚上|中午|凌晨|午前|午後)\s?{_CLOCK})"
 )
 DATE = (
-    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}[/.]\d{1,2}[/.]\d{2}\b"
+    r"(?:[〇零一二三四五六七八九]{4}年[一二三四五六七八九十]{1,3}月[一二三四五六七八九十]{1,3}[日号號]|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}[/.]\d{1,2}[/.]\d{2}\b"
     r"|(?:\d{4}|令和\s?\d{1,2})\s?年\s?\d{1,2}\s?月\s?\d{1,2}\s?[日号號]"
     rf"|(?i:{MONTH})\.?\s+(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
     rf"|(?i:le |der |den |dem |the |el )?\d{{1,2}}(?:\.|st|nd|rd|th|er|º)?[\s-]+(?:of |de )?(?i:{MONTH})\.?,?[\s-]+(?:de |del |of )?\d{{4}})"
@@ -147,8 +46,9 @@ _STAMP = rf"(?:\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK}|\d{{8}}T\d{{6}})(?:Z|[+-]\d{{2}}
 _UNIX = rf"(?i:{WEEKDAY})\s+(?i:{MONTH})\s+\d{{1,2}}\s+{_CLOCK}\s+(?:[AP]M\s+)?(?:[A-Z]{{2,5}}\s+)?\d{{4}}"
 _YEARLESS = rf"(?:(?i:{MONTH})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?\b|\d{{1,2}}\.?\s+(?:de |of )?(?i:{MONTH})\b)"
 _UNIT = rf"(?:{_UNIX}|{_STAMP}|{DATE}|{TIME}|(?i:{WEEKDAY})|{_YEARLESS})"
-_GLUE = r"(?:\s*[,，、]?\s*(?:(?:at|um|à|a las?|am|den|der|le|el|de|on|und|and|y|et|@|-|–|·|\||/)\s+)?|\s*的)"
+_GLUE = r"(?:\s*[,，、]?\s*(?:(?:at|um|à|a las?|del|vom|du|of|am|den|der|le|el|de|on|und|and|y|et|@|-|–|·|\||/)\s+)?|\s*的)"
 MOMENT = rf"{_UNIT}(?:{_GLUE}(?:{_UNIT}|{_ZONE}))*"
+RANGE = rf"{DATE}\s*(?:to|until|through|bis|au|al|hasta|至|到|から|[-–—~～])\s*{DATE}"
 EPOCH = r"\d{10}(?:\d{3})?(?:\.\d{1,9})?"
 
 _MOMENT = patterns.compile(f"^({MOMENT})")
@@ -156,8 +56,8 @@ _WHOLE = patterns.compile(rf"^(?:{MOMENT}|{EPOCH})[.。]?$")
 _TIMES = patterns.compile(f"{_UNIX}|{_STAMP}|{TIME}")
 _DATES = patterns.compile(f"{_UNIX}|{_STAMP}|{DATE}")
 _OFFSET = patterns.compile(r"(:\d{2}:\d{2}(?:[.,]\d{1,9})?)\s?[+-]\d{2}:?\d{2}|(:\d{2})\s?\+\d{2}:?\d{2}")
-_HALF_DAY = patterns.compile(r"[AaPp]\.[Mm]\.$")
-_GOES_ON = patterns.compile(r"^(?:[\w]|[-–—]\s?\d|\s[-–—]\s?\d|\s(?:to|bis|until|through)\s)")
+_HALF_DAY = patterns.compile(r"[AaPp]\.\s?[Mm]\.$")
+_GOES_ON = patterns.compile(r"^(?:[\pL\pN]|[-–—]\s?\d|\s[-–—]\s?\d|\s(?:to|bis|until|through)\s)")
 _CJK = patterns.compile(r"^[\p{Han}\p{Hiragana}\p{Katakana}]")
 
 
