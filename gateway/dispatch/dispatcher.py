@@ -19,11 +19,13 @@ from gateway.dispatch.admission import Admission
 from gateway.dispatch.deadline import Deadline
 from gateway.dispatch.flight import Flight
 from gateway.dispatch.plan import Order, Place
+from gateway.dispatch.reading import Body
 from gateway.dispatch.upstream import Upstream
 from gateway.errors import Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
 from gateway.events import BackendProbed, Bus, RequestLeft, RequestStarted
 from gateway.state.fleet import BackendState, Fleet
 from gateway.values import Target
+from gateway.wire.inflate import Undecodable
 
 LOADING_LIMIT = 120.0  # seconds to wait for a model that is being loaded
 LOADING_PAUSE = (0.25, 2.0)  # first and longest pause between two looks
@@ -33,10 +35,11 @@ MAX_ERROR = 64 << 10  # bytes of a 503 that are read to see what it says
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer that has begun. Its body is `head` (what has been read already) and what `response` still brings; leaving the
+    """An answer that has begun. Its body is `head` (what has been read already) and what `body` still brings; leaving the
     dispatcher's context closes the connection unless the body was read to its end."""
 
     response: aiohttp.ClientResponse
+    body: Body
     head: bytes
     target: Target
     kind: Kind
@@ -99,11 +102,12 @@ class Dispatcher:
             deadline.move(limits.first_byte, "upstream")
             response = await self._send(place, order)
             mine.callback(response.close)
+            body = Body(response, decode=order.decode)
             flight.headers_at = flight.clock.now()
             self._fleet.succeeded(state.name)
-            head = await self._unless_loading(response, state) if response.status == 503 and order.gated else b""
+            head = await self._unless_loading(body, state) if response.status == 503 and order.gated else b""
             held.push_async_exit(mine.pop_all())
-        return Reply(response, head, place.target, state.kind, limits.first_byte, limits.idle)
+        return Reply(response, body, head, place.target, state.kind, limits.first_byte, limits.idle)
 
     async def _send(self, place: Place, order: Order) -> aiohttp.ClientResponse:
         kind = place.state.kind
@@ -114,7 +118,6 @@ class Dispatcher:
                 order.path_query,
                 order.headers(place.target, kind),
                 order.body(place.target, kind),
-                decode=order.decode,
             )
         except Unreachable:
             self._fleet.failed(place.state.name)
@@ -141,16 +144,16 @@ class Dispatcher:
         seen = state.good.slots if state.good else None
         return seen if seen is not None else state.config.parallel
 
-    async def _unless_loading(self, response: aiohttp.ClientResponse, state: BackendState) -> bytes:
+    async def _unless_loading(self, body: Body, state: BackendState) -> bytes:
         """llama-server answers 503 to everything while it reads its model; any other 503 is the client's to see.
 
         Returns the beginning of the body, which has been read to find that out. Raises UpstreamLoading.
         """
         head = b""
         try:
-            while len(head) < MAX_ERROR and (piece := await response.content.readany()):
+            while len(head) < MAX_ERROR and (piece := await body.read()):
                 head += piece
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, Undecodable) as error:
             raise UpstreamDied(f"{state.name} closed the connection before its answer was complete.") from error
         if says_loading(head):
             raise UpstreamLoading(f"{state.name} is still loading its model; try again in a moment.", retry_after=5)

@@ -52,17 +52,15 @@ class Upstream:
         path_query: str,
         headers: CIMultiDict[str],
         body: bytes | AsyncIterable[bytes] | None,
-        *,
-        decode: bool,
     ) -> aiohttp.ClientResponse:
-        """Send a request and wait for the reply's headers. decode: undo Content-Encoding.
+        """Send a request and wait for the reply's headers.
 
         A reused connection that dies before any byte of the reply was closed by the server as we took it; if the body can be
         sent again, it is, once, on a fresh connection. Raises UpstreamError. The caller bounds the wait by its deadline.
         """
         attempt: dict[str, bool] = {}
         try:
-            return await self._ask(self._pooled, method, address, path_query, headers, body, decode, attempt)
+            return await self._ask(self._pooled, method, address, path_query, headers, body, attempt)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError) as error:
             again = attempt.get("reused") and (body is None or isinstance(body, bytes))
             if not again or isinstance(error, aiohttp.ClientConnectorError):
@@ -70,7 +68,7 @@ class Upstream:
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise translate(error, address) from error
         try:
-            return await self._ask(self._fresh, method, address, path_query, headers, body, decode, attempt)
+            return await self._ask(self._fresh, method, address, path_query, headers, body, attempt)
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise translate(error, address) from error
 
@@ -82,7 +80,6 @@ class Upstream:
         path_query: str,
         headers: CIMultiDict[str],
         body: bytes | AsyncIterable[bytes] | None,
-        decode: bool,
         attempt: dict[str, bool],
     ) -> aiohttp.ClientResponse:
         return await session.request(
@@ -91,7 +88,6 @@ class Upstream:
             headers=headers,
             data=body,
             allow_redirects=False,
-            auto_decompress=decode,
             ssl=address.tls,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=address.connect),
             trace_request_ctx=attempt,
@@ -119,6 +115,7 @@ def _session(connector: aiohttp.BaseConnector, traces: list[aiohttp.TraceConfig]
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
+        auto_decompress=False,  # see dispatch.reading
         skip_auto_headers=AUTO_HEADERS,
         trace_configs=traces,
         max_line_size=HEADER_LIMIT,

@@ -1,0 +1,134 @@
+"""Clients that give up on silence survive a long prefill; a beat is no token. Times are scaled 1:300 or so: beats come every
+0.3 s here, where clients give up after 1 s and the backend is silent for 1.6 s."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plumbing.rig import CALLS, DOCUMENTS, STREAMS, Call, Rig, call_id, error_message
+from tests.support.clients import Piece, Response, events, lines
+from tests.support.steps import chunk, full, json_reply, sleep, status, stream
+
+BEAT = 0.3
+SILENCE = 1.6
+PATIENCE = 1.0
+
+RIG = {"config": {"heartbeat": {"after_headers": f"{BEAT}s", "before_headers": f"{BEAT}s", "non_stream": f"{BEAT}s"}}}
+
+
+async def ask(rig: Rig, call: Call) -> tuple[Response, list[Piece]]:
+    async with rig.client() as client:
+        await client.send(call.raw())
+        response = await client.response()
+        pieces = [piece async for piece in response.pieces()]
+    return response, pieces
+
+
+def gaps(response: Response, pieces: list[Piece]) -> list[float]:
+    times = [response.at, *(piece.at for piece in pieces)]
+    return [after - before for before, after in zip(times, times[1:], strict=False)]
+
+
+def frames(call: Call, body: bytes) -> list[object]:
+    return lines(body) if call.ndjson else events(body)
+
+
+@pytest.mark.parametrize("call", STREAMS, ids=call_id)
+@pytest.mark.parametrize("where", ["before headers", "after headers"])
+async def test_a_stream_survives_silence(rig: Rig, call: Call, where: str) -> None:
+    answer = call.answer()
+    steps = (sleep(SILENCE), *answer) if where == "before headers" else (answer[0], sleep(SILENCE), *answer[1:])
+    rig.upstream(call).once(call.path, *steps)
+    async with rig.expects("ok") as changes:
+        response, pieces = await ask(rig, call)
+    assert response.status == 200
+    assert response.header("content-type").startswith("application/x-ndjson" if call.ndjson else "text/event-stream")
+    assert max(gaps(response, pieces)) < PATIENCE, "a client that gives up after a second of silence is still there"
+    assert response.body.endswith(call.whole()), "what the backend said is unchanged"
+    beats = response.body.removesuffix(call.whole())
+    assert beats
+    assert changes.value("warmgate_time_to_first_token_seconds_sum") >= SILENCE, "a beat is no token"
+    assert changes.value("warmgate_time_to_first_token_seconds_count") == 1
+
+
+async def test_a_beat_is_in_the_words_of_the_dialect(rig: Rig) -> None:
+    beats = {}
+    for name in ("openai_chat", "openai_completions", "anthropic", "ollama_chat", "ollama_generate", "openai_responses"):
+        call = CALLS[name]
+        rig.upstream(call).once(call.path, sleep(BEAT * 2), *call.answer())
+        response, _ = await ask(rig, call)
+        beats[name] = response.body.removesuffix(call.whole())
+    assert beats["anthropic"].startswith(b"event: ping\n")
+    assert b'"delta":{}' in beats["openai_chat"].replace(b" ", b"")
+    assert b'"text":""' in beats["openai_completions"].replace(b" ", b"")
+    assert b'"done":false' in beats["ollama_chat"].replace(b" ", b"")
+    assert b'"content":""' in beats["ollama_chat"].replace(b" ", b"")
+    assert b'"response":""' in beats["ollama_generate"].replace(b" ", b"")
+    assert beats["openai_responses"].startswith(b":")
+
+
+@pytest.mark.parametrize("call", STREAMS, ids=call_id)
+async def test_silence_between_events_and_no_beat_inside_one(rig: Rig, call: Call) -> None:
+    whole = call.events()
+    middle = len(whole[1]) // 2
+    head = status(200, ("Content-Type", call.shape.content_type), ("Transfer-Encoding", "chunked"))
+    cut = (chunk(whole[0]), sleep(BEAT * 2.5), chunk(whole[1][:middle]), sleep(BEAT * 2.5), chunk(whole[1][middle:]))
+    rig.upstream(call).once(call.path, head, *cut, *(chunk(event) for event in whole[2:]), chunk(b""))
+    async with rig.expects("ok"):
+        response, _ = await ask(rig, call)
+    frames(call, response.body)  # each frame is whole
+    for event in whole:
+        assert event in response.body
+    assert len(response.body) > len(call.whole())
+
+
+@pytest.mark.parametrize("call", STREAMS, ids=call_id)
+async def test_after_an_early_start_errors_travel_in_the_stream(rig: Rig, call: Call) -> None:
+    error = {"error": "no such thing"} if call.ndjson else {"error": {"message": "no such thing", "type": "x", "code": 400}}
+    rig.upstream(call).once(call.path, sleep(BEAT * 2), *json_reply(error, 400))
+    async with rig.expects("client_error"):
+        response, _ = await ask(rig, call)
+    assert response.status == 200
+    last = [frame for frame in frames(call, response.body) if isinstance(frame, dict)][-1]
+    assert error_message(call.path, last) == "no such thing"
+    assert b"[DONE]" not in response.body
+
+
+@pytest.mark.parametrize("call", DOCUMENTS, ids=call_id)
+async def test_a_document_survives_silence_when_asked_for(rig: Rig, call: Call) -> None:
+    rig.upstream(call).once(call.path, sleep(SILENCE), *call.answer())
+    async with rig.expects("ok") as changes:
+        response, pieces = await ask(rig, call)
+    assert response.status == 200
+    assert max(gaps(response, pieces)) < PATIENCE
+    assert response.body.lstrip(b" ") == call.whole(), "leading spaces, then the same document"
+    assert response.body != call.whole()
+    assert response.complete
+    assert changes.value("warmgate_time_to_first_token_seconds_count") == 0
+
+
+@pytest.mark.parametrize("call", DOCUMENTS, ids=call_id)
+async def test_a_document_that_fails_after_an_early_start_is_an_error_document(rig: Rig, call: Call) -> None:
+    rig.upstream(call).once(call.path, sleep(BEAT * 2), status(200, ("Content-Length", "100")), *stream([])[:0], _dies())
+    async with rig.expects("upstream_error"):
+        response, _ = await ask(rig, call)
+    assert error_message(call.path, response.json()) is not None
+
+
+@pytest.mark.parametrize("call", [CALLS["openai_chat"], CALLS["ollama_chat"]], ids=call_id)
+async def test_a_quick_answer_has_no_beat(rig: Rig, call: Call) -> None:
+    rig.upstream(call).once(call.path, *call.answer())
+    response, _ = await ask(rig, call)
+    assert response.body == call.whole()
+
+
+async def test_passed_through_requests_have_none(rig: Rig) -> None:
+    rig.llama.once("/v1/embeddings", sleep(BEAT * 3), *full(b'{"data": []}'))
+    response = await rig.send(CALLS["openai_chat"].raw().replace(b"/v1/chat/completions", b"/v1/embeddings"))
+    assert response.body == b'{"data": []}'
+
+
+def _dies():  # type: ignore[no-untyped-def]
+    from tests.support.steps import rst
+
+    return rst()
