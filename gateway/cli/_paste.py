@@ -112,11 +112,11 @@ class Places:
         inner = next((address for address in addresses if address.is_loopback or address.host in ANY), addresses[0])
         outer = next((address for address in addresses if not address.is_loopback), None)
         port = (outer or inner).port
-        lan = socket.gethostname() if outer is None or outer.host in ANY else outer.host
+        named = outer.host if outer and outer.host not in ANY else None  # containers reach the host by that address alone
         return cls(
             machine=_url("127.0.0.1" if inner.host in ANY else inner.host, inner.port),
-            container=_url(DOCKER, port),
-            lan=_url(lan, port),
+            container=_url(named or DOCKER, port),
+            lan=_url(named or socket.gethostname(), port),
             port=port,
             opened=outer is not None,
         )

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -152,8 +153,8 @@ async def test_other_servers_are_asked_less_and_less_often() -> None:
             await discovery.look()
             counts.append(asked(site))
             clock.advance(3.0)
-    looks = [at for at, (before, after) in enumerate(zip([0, *counts], counts, strict=False)) if after > before]
-    pauses = [later - earlier for earlier, later in zip(looks, looks[1:], strict=False)]
+    looks = [at for at, (before, after) in enumerate(pairwise([0, *counts])) if after > before]
+    pauses = [later - earlier for earlier, later in pairwise(looks)]
     assert pauses[:5] == [1, 2, 4, 8, 16]
     assert max(pauses) * 3.0 <= discover.LONGEST_PAUSE
 
