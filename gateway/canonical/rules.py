@@ -3,7 +3,7 @@
 attribution   drops the rotating billing header              attribution.py
 tools         one order for tools and schema keywords        tools.py
 clock         current date and time                          clock.py
-place         where the agent runs                           place.py, place_blocks.py, place_paths.py
+place         where the agent runs                           place.py, place_*.py
 ids           session, request, message and trace ids        ids.py
 counters      budgets, usage, uptimes, telemetry             counters.py
 memory        blocks of memories, once they differ           memory.py
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import re2
 
-from gateway.canonical import clock, counters, ids, memory, patterns, place, place_blocks
+from gateway.canonical import clock, counters, ids, memory, patterns, place, place_blocks, place_sentences
 from gateway.canonical.cuts import Cut
 from gateway.canonical.digests import encode
 from gateway.canonical.text import Document
@@ -39,6 +39,7 @@ class LineRule:
 LINE_RULES = (
     LineRule(clock.NAME, clock.HINTS, clock.cuts),
     LineRule(place.NAME, place.HINTS, place.cuts),
+    LineRule(place.NAME, place_sentences.HINTS, place_sentences.cuts),
     LineRule(ids.NAME, ids.HINTS, ids.cuts),
     LineRule(counters.NAME, counters.HINTS, counters.cuts),
     LineRule(place.NAME, place_blocks.HINTS, place_blocks.cuts),  # after the single lines, which a block swallows

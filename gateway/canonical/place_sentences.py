@@ -1,0 +1,98 @@
+"""Rule `place`, sentences: "You are working in /home/x", "The project root is ..." in six languages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway.canonical import patterns
+from gateway.canonical.cuts import Cut
+from gateway.canonical.place import NAME
+from gateway.canonical.place_values import PATH, SYSTEM, WORD, leaves, length
+from gateway.canonical.text import Document
+
+_FOLDER = (
+    r"(?:(?:primary |temporary |scratch )?(?:working |current |project |root |home |base |source |output |temp )?(?:directory|folder)|cwd"
+    r"|workspace(?: root| folder| directory)?|project (?:root|path)|repository root|repo root|repository|repo)"
+)
+_IS = r"(?: is(?: located)?(?: at| in| under)?| lives in)(?: now| currently| set to)?"
+_WHOSE = r"(?:the |your |my |our )?(?:[\w-]+(?:'s|’s)? ){0,2}(?:current |primary |present )?"
+_LEAD = r"(?:(?:please )?note(?: that|:)? |for (?:your )?(?:reference|context)[,:] |currently,? )?"
+_PATHS = (
+    rf"(?:{_WHOSE}{_FOLDER}{_IS}|the (?:absolute )?path (?:of|to) (?:the user(?:'s|’s)|your|the) {_FOLDER} is"
+    r"|(?:you|i)(?: am| are|'re|’re|'m|’m) (?:currently |now )?(?:working|running|operating|located|started|launched) (?:in|from|inside|at|under)"
+    rf"(?: the)?(?: {_FOLDER})?(?: at)?"
+    r"|(?:das |dein |ihr |der |die )?(?:aktuelles? |aktuelle[rn]? )?(?:arbeitsverzeichnis|projektverzeichnis|verzeichnis|ordner|arbeitsordner|projektwurzel)"
+    r" (?:ist|lautet|liegt (?:in|unter))|(?:du arbeitest|sie arbeiten) (?:gerade |derzeit )?(?:in|unter)"
+    r"|(?:le |la |votre |ton |ta )?(?:répertoire|dossier|racine)(?: de travail| du projet| courant| actuel)* est|(?:vous travaillez|tu travailles)(?: actuellement)? dans"
+    r"|(?:el |la |tu |su )?(?:directorio|carpeta|raíz)(?: de trabajo| del proyecto| actual)* es|(?:estás trabajando|trabajas|trabaja)(?: actualmente)? en"
+    r"|(?:当前|目前)?(?:的)?(?:工作目录|项目根目录|目录|工作区|项目目录)(?:是|为|在)|(?:你|您)(?:正|现在)?在"
+    r"|(?:現在の)?(?:作業|カレント)?(?:ディレクトリ|フォルダ|ワークスペース|プロジェクトルート)は)"
+)
+_WORDS = (
+    r"(?:(?:the |your )?(?:current )?(?:git branch|branch|hostname|host name) is|(?:you(?: are|'re|’re) (?:currently )?)?on (?:the )?(?:git )?branch"
+    r"|currently on (?:git )?branch|head is (?:now )?at|running (?:inside|in|on) (?:container|host|pod|node|machine|vm)|on host"
+    r"|(?:der )?aktuelle (?:branch|zweig) ist|la branche (?:actuelle|courante) est|la rama actual es|当前分支(?:是|为)|現在のブランチは)"
+)
+_SYSTEMS = (
+    r"(?:(?:the |my |your )?(?:user(?:'s|’s) |current )?(?:os|operating system|shell|platform)(?: version)? is"
+    r"|(?:you(?: are|'re|’re) )?running on|das betriebssystem ist|le système d['’]exploitation est|el sistema operativo es|操作系统(?:是|为)|(?:実行環境|os)は)"
+)
+_QUOTE = r"\s*[:：]?\s*(?:\*\*|`|\"|')?"
+_KINDS = tuple(
+    (patterns.compile(rf"^(?i:{_LEAD}{subject}){_QUOTE}"), kind)
+    for subject, kind in ((_SYSTEMS, SYSTEM), (_WORDS, WORD), (_PATHS, PATH))
+)
+_REVERSED = patterns.compile(
+    r"^(?i:(?:the |your )?(?:repository|repo|project|directory|folder|workspace) (?:at|in|under) )`?(~?/[^\s`,;]+)`?(?i: is (?:your|the) (?:current )?"
+    r"(?:working directory|workspace|project root))"
+)
+_MORE = patterns.compile(r"^(?:,|，|、|で、)?\s*(?i:and |und |et |y )?")
+_NOUN = patterns.compile(
+    r"(?i)(?:temporary|home|working|root|project|scratch) (?:directory|folder|root)|workspace(?: root)?|repo(?:sitory)? root|git branch|branch|"
+    r"hostname|operating system|shell|platform|container|host|head|verzeichnis|dossier|répertoire|directorio|carpeta|\bos\b"
+)
+
+HINTS = (
+    rf"(?i){_PATHS}{_QUOTE}(?:file:|~|/|[a-z]:[\\/]|\\\\)",
+    rf"(?i){_WORDS}{_QUOTE}[\pL\pN]",
+    rf"(?i){_SYSTEMS}{_QUOTE}[\pL\pN/]",
+    r"(?i)(?:repository|repo|project|directory|folder|workspace) (?:at|in|under) `?~?/\S+ is (?:your|the)",
+)
+
+
+def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
+    """Places that sentences state. `lines`: those that the hints hit."""
+    for number in lines:
+        if document.prose(number) and not document.shown(number):
+            yield from _in_line(document.lines[number], document.starts[number], list(document.beginnings(number)))
+
+
+def _in_line(line: str, base: int, beginnings: list[int]) -> Iterator[Cut]:
+    for at in beginnings:
+        while found := _statement(line[at:]):
+            start, end, intro = found
+            value = line[at + start : at + end]
+            name = _name(intro)
+            tells = line[at : at + end].strip(" *`")
+            yield Cut(base + at + start, base + at + end, NAME, name, tells, value, leaves(value, name))
+            at += end
+            more = _MORE.match(line[at:])  # a second statement behind the first
+            at += more.end() if more else 0
+
+
+def _statement(rest: str) -> tuple[int, int, str] | None:
+    """(start, end, introduction) of the place in a sentence that begins here."""
+    for pattern, kind in _KINDS:
+        intro = pattern.match(rest)
+        if intro and (size := length(kind, rest[intro.end() :])):
+            value = rest[intro.end() : intro.end() + size]
+            if kind is not WORD or any(not letter.isalpha() for letter in value) or "branch" in intro[0].lower():
+                return intro.end(), intro.end() + size, intro[0]
+    found = _REVERSED.match(rest)
+    return (found.start(1), found.end(1), found[0]) if found else None
+
+
+def _name(intro: str) -> str:
+    """What a sentence is about."""
+    noun = _NOUN.search(intro)
+    return noun[0] if noun else "path"

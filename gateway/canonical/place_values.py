@@ -1,0 +1,58 @@
+"""What a place looks like: paths, single words, systems with their versions, yes or no. Pure.
+
+A value is one only if the text does not go on as an instruction: "/etc must never be touched" is no place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.canonical import patterns
+from gateway.canonical.cuts import PLACEHOLDER
+
+PATH = patterns.compile(
+    r"^((?:file://)?(?:~|/|[A-Za-z]:[\\/]|\\\\)[^\s`\"'<>|,;:，、。（(]*(?: [\p{Lu}\pN][^\s`\"'<>|,;:/\\]*(?:[/\\][^\s`\"'<>|,;:]*)?)*)"
+)
+WORD = patterns.compile(r"^([\pL\pN_][\pL\pN_./@#+~:-]*)")
+_VERSIONED = r"[\p{Lu}\p{Ll}][\pL\pN_+-]*(?: [\p{Lu}][\pL\pN_+-]*){0,2} v?\d+(?:\.\d+)+[\w.+-]*"
+_KNOWN = (
+    r"(?i:linux|darwin|mac ?os(?: ?x)?|win(?:dows|32|64)?|freebsd|openbsd|android|ios|ubuntu|debian|fedora|arch|alpine|nixos|wsl2?|"
+    r"bash|zsh|fish|sh|pwsh|powershell|cmd(?:\.exe)?|nushell|x86_64|amd64|arm64|aarch64|x64|python|node|go|rustc?|gcc|clang|java|openjdk|"
+    r"ruby|npm|pnpm|yarn|uv|pip|cuda|nvidia|/bin/\w+|/usr/bin/\w+|v?\d+\.\d+)\b"
+)
+SYSTEM = patterns.compile(
+    rf"^({_VERSIONED}(?:, {_VERSIONED})*(?: [(（][^()（）\n]*[)）])?|{_KNOWN}(?:[ \w_/+~-]|\.\S|[(（][^()（）\n]*[)）]){{0,100}}(?:, {_VERSIONED})*)"
+)
+FLAG = patterns.compile(
+    r"^((?i:yes|no|true|false|clean|dirty|ja|nein|oui|non|sí|modified|none|是|否|はい|いいえ))\s*[.。]?\s*$"
+)
+
+_ENDS = patterns.compile(
+    r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。\])）]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$|[.。;]\s|。|[，、]|\s[|·•]\s"
+    r"|[,;]\s|(?i:and|und|et|y|e)\s|で[す、,。])"
+)
+_INSTRUCTS = patterns.compile(
+    r"(?i)\b(?:must|never|always|should|do not|don't|only|please|use|create|keep|avoid|prefer|required?|supported|niemals|immer|nur|jamais|"
+    r"toujours|nunca|siempre|solo)\b"
+)
+_CLAUSE = patterns.compile(r"[,;.，、。]|\s(?i:and|und|et|y)\s")
+
+
+def length(kind: Any, text: str, closed: bool = False) -> int:
+    """Length of the value of a kind at the start of `text`, 0 if there is none. closed: the value must be all of it."""
+    match = kind.match(text)
+    if not match:
+        return 0
+    found = match[1].partition(". ")[0].rstrip(" .。:")
+    if _INSTRUCTS.search(found):
+        return 0
+    rest = text[len(found) :]
+    if closed:
+        return len(found) if not rest.strip(" `*/\\.") else 0
+    clause = _CLAUSE.split(rest)[0] if rest else ""
+    return len(found) if (not rest or _ENDS.match(rest)) and not _INSTRUCTS.search(clause) else 0
+
+
+def leaves(value: str, name: str) -> str:
+    """A path's placeholder says which path, because the path may stand in more than one place."""
+    return PLACEHOLDER if not PATH.match(value) else f"[{name.lower()}, see context]"
