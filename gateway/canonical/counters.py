@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
-from gateway.canonical.fields import fields, normal, pattern
+from gateway.canonical.fields import Field, fields, normal, pattern
 from gateway.canonical.text import Document
 
 NAME = "counters"
@@ -20,7 +20,7 @@ LABELS = frozenset(
     token budget|tokens used|used tokens|tokens remaining|remaining tokens|tokens left|token usage|token count|tokens so far|budget tokens
     context used|context usage|context window usage|context window used|context remaining|context left|remaining context|usage
     context fill|remaining budget|budget remaining|budget left|budget used|budget|cost so far|total cost|session cost|spent|spent so far
-    tokens|context|context tokens|prompt tokens so far|uptime|system uptime|pid|process id|ppid|cpu|cpu usage|cpu load|load|load average
+    tokens|memory|charge cpu|charge processeur|memoire libre|contexte utilisé|signal|contexto usado|steps taken|context tokens|prompt tokens so far|uptime|system uptime|pid|process id|ppid|cpu|cpu usage|cpu load|load|load average
     memory usage|ram usage|ram|ram used|used memory|free memory|available memory|memory free|memory used|disk usage|free disk|free disk space
     disk free|disk space|available disk|gpu usage|gpu memory|gpu load|vram|vram used|battery|battery level|cpu temperature|gpu temperature
     turn|turn number|turns|turns so far|iteration|iterations|message count|messages so far|step count|steps taken|steps remaining
@@ -30,7 +30,7 @@ LABELS = frozenset(
     cpu auslastung|speicherauslastung|freier speicher|budget de jetons|budget de tokens|jetons restants|jetons utilisés|tokens restants
     tokens utilisés|utilisation du contexte|temps de fonctionnement|disponibilité|utilisation du cpu|mémoire libre|mémoire utilisée
     presupuesto de tokens|tokens restantes|tokens usados|tokens utilizados|uso del contexto|uso de cpu|memoria libre|memoria usada
-    tiempo de actividad|令牌预算|token 预算|token预算|剩余令牌|剩余 token|已用 token|已用token|剩余token|上下文使用率|上下文使用|运行时间|进程id|cpu 使用率
+    tiempo de actividad|令牌预算|token 预算|token预算|剩余令牌|剩余 token|已用 token|已用token|剩余token|剩余令牌数|上下文已使用|上下文使用率|上下文使用|运行时间|进程id|cpu 使用率
     cpu使用率|内存使用率|内存使用|磁盘使用率|トークン予算|残りトークン|残りトークン数|使用トークン|使用トークン数|コンテキスト使用率|稼働時間|プロセスid|cpu使用率
     メモリ使用率|メモリ使用量
     """.replace("\n", "|").split("|")
@@ -40,32 +40,71 @@ VAGUE = frozenset({"usage", "budget", "tokens", "context", "turn", "turns", "loa
                    "elapsed", "disponibilité", "iterations", "vram", "disk space", "battery"})  # fmt: skip
 """Labels that also name limits and parts ("CPU: 8 cores", "Turns: 10"): their value must say that it counts."""
 
-_AMOUNT = r"[~≈<>]?\s?[$€£]?\d[\d,.'_ ]*\s?(?:%|°C|[kKMGT]i?[Bb]?\b|tokens?|jetons?|トークン|令牌|words?|bytes|cores?|days?|d\b|hours?|hrs?|h\b|minutes?|min\b|m\b|seconds?|secs?|s\b|ms|MHz|GHz|W|USD|EUR|[$€])?"
-_VALUE = patterns.compile(
-    rf"^({_AMOUNT}(?:[,:/ ]\s?(?:(?:of|out of|von|sur|de|/)\s?)?{_AMOUNT})*(?:\s(?:used|left|remaining|free|available|total|so far|consumed|verbraucht|übrig|restants?|utilisés?|usados?|restantes?))?"
-    r"(?:\s?[(（;,]\s?[\d$€][^()（）\n]{0,40}(?:used|left|remaining|free|total|%|tokens)[^()（）\n]{0,12}[)）]?)?)"
+_UNIT = (
+    r"(?:%|°C|[kKMGT][io]?[BbO]?\b|tokens?|jetons?|fichas|トークン|令牌|words?|bytes|cores?|days?|d\b|hours?|hrs?|h\b|minutes?|min\b|m\b|seconds?|secs?|s\b|ms"
+    r"|Tagen?|Stunden?|Std\b\.?|Minuten?|Sekunden?|jours?|heures?|días?|horas?|minutos?|天|小时|小時|分钟|分|秒|日|時間|MHz|GHz|W\b|USD|EUR|dBm|[$€])"
 )
-_COUNTS = patterns.compile(r"%|\d\s?/\s?\d|\bof\b|used|left|remaining|free|so far|\d\s?(?:[hms]\b|min|sec)|\$|€|/|,\d{3}\b")
-_ENDS = patterns.compile(r"^(?:`|\*\*)?\s*(?:[.。;,，]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s)")
+_AMOUNT = rf"[~≈<>-]?\s?[$€£]?\d[\d,.'_]*\s?{_UNIT}?"
+_JOIN = r"(?:[,:/ ]\s?(?:(?:of|out of|von|sur|de|und|and|et|y|/)\s?)?)?"
+_VALUE = patterns.compile(
+    rf"^({_AMOUNT}(?:{_JOIN}{_AMOUNT})*(?:\s(?:used|left|remaining|free|available|total|so far|consumed|verbraucht|übrig|restants?|utilisés?|usados?|restantes?))?"
+    r"(?:\s?[(（;,]\s?[\d$€][^()（）\n]{0,60}(?:used|left|remaining|free|total|%|tokens|jetons|トークン|令牌)[)）]?)?)"
+)
+_COUNTS = patterns.compile(
+    r"%|\d\s?/\s?\d|\bof\b|used|left|remaining|free|so far|\d\s?(?:[hms]\b|min|sec|Std|Tage)|\$|€|/|,\d{3}\b"
+)
+_ENDS = patterns.compile(
+    r"^(?:`|\*\*)?\s*(?:[.。;,，\])）]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s|[、]|です|[)\]）])"
+)
+_SUFFIX = patterns.compile(
+    r"\s(?:today|so far|this (?:hour|session|turn|month|day)|usd|eur|mb|gb|kb|pct|percent|ms|seconds|bytes|heute|数|率)$|数$"
+)
+_LIVE = patterns.compile(
+    r"^(?:open|active|pending|queued|running|unread|free|used|remaining|available|current|verbleibende[rs]?|offene|freier|aktive|restante?s?)\s\S+$"
+    r"|^(?:messages|requests|tokens|turns|steps|credits|calls|minutes) (?:left|remaining|used|this \w+|so far)$"
+    r"|^(?:akkustand|ladestand|batterie|bateria|电量|バッテリー残量)(?:\s.*)?$|^(?:cpu|gpu|memory|disk) (?:utilization|utilisation|temperature|load)$"
+)
+"""Labels that say themselves that their number changes."""
+_READINGS = patterns.compile(r"^(?:current )?(?:readings|telemetry|sensors|messwerte|releves|lecturas|读数|計測値)$")
 _SENTENCE = patterns.compile(
     r"^(?i:(?:you have|you(?:'ve| have) (?:already )?used|there are|du hast noch|il (?:te|vous) reste|te quedan|你还有|你還有|残り)\s+(?:about |only |noch )?)"
     r"(\d[\d,.'_]*)(?i:\s+(?:tokens?|turns?|messages?|requests?|steps?|jetons?)\s+(?:left|remaining|so far|of context left|übrig|restants?|restantes)|\s+(?:tokens? )?übrig)"
+    rf"|^(?i:(?:so far,? )?(?:the |this )?(?:conversation|context|session|prompt) (?:has |now )?(?:uses?|used|fills?|filled) (?:about )?)({_AMOUNT})"
+    rf"|^(?i:process )(\d+(?i: has been (?:up|running) for ){_AMOUNT}(?:{_JOIN}{_AMOUNT})*)"
+    rf"|^(?:[\p{{Han}}\p{{Katakana}}ー]*(?:残量|稼働時間|使用率|使用量|トークン|电量|运行时间|使用率))は({_AMOUNT}(?:{_JOIN}{_AMOUNT})*)"
+    rf"|^(?i:(?:la )?bater[ií]a (?:está )?al |(?:der )?akku (?:steht )?(?:bei|auf) |(?:la )?batterie est à )({_AMOUNT})"
 )
+_MORE = patterns.compile(r"^[、,，]\s*")
 
-HINTS = (pattern(LABELS), _SENTENCE.pattern.replace("^", "", 1))
+HINTS = (
+    pattern(LABELS | {"readings", "telemetry", "sensors", "messwerte"}),
+    r"(?i)(?:open|active|pending|queued|running|unread|free|used|remaining|available|verbleibende|offene|freier|left|this|so far|akkustand|ladestand|batterie|"
+    r"bater[ií]a|残量|电量|已使用|剩余|utilization|today|budget|steps?|turns?|tokens?)[\pL _]{0,24}[\"'*_`)]*\s*[:：=|>]",
+    _SENTENCE.pattern.replace("^", "", 1),
+)
 
 
 def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
     """Numbers that count. `lines`: those that the hints hit."""
     for number in lines:
         for field in fields(document, number):
-            if field.label not in LABELS or document.shown(field.line):
-                continue
-            value = _value(document.text[field.start : field.end], field.label in VAGUE, field.closed)
-            if value:
+            value = _field_value(document, field)
+            if value and not document.shown(field.line):
                 yield Cut(field.start, field.start + len(value), NAME, field.name, f"{field.name}: {value}", value, stale=True)
         if document.prose(number) and not document.shown(number):
             yield from _sentences(document, number)
+
+
+def _field_value(document: Document, field: Field) -> str:
+    """The value of a label that this rule knows, "" if it is none."""
+    text = document.text[field.start : field.end]
+    plain = str(_SUFFIX.sub("", field.label))
+    for label in (field.label, plain):
+        if label in LABELS:
+            return _value(text, label in VAGUE, field.closed)
+    if _READINGS.match(field.label):
+        return text.rstrip(" .") if any(letter.isdigit() for letter in text) else ""
+    return _value(text, False, field.closed) if _LIVE.match(field.label) else ""
 
 
 def _value(text: str, vague: bool, closed: bool) -> str:
@@ -81,7 +120,11 @@ def _value(text: str, vague: bool, closed: bool) -> str:
 def _sentences(document: Document, number: int) -> Iterator[Cut]:
     line, base = document.lines[number], document.starts[number]
     for begin in document.beginnings(number):
-        match = _SENTENCE.match(line[begin:])
-        if match:
-            start, end = base + begin + match.start(1), base + begin + match.end(1)
-            yield Cut(start, end, NAME, "Count", match[0], match[1], stale=True)
+        at = begin
+        while match := _SENTENCE.match(line[at:]):
+            group = match.lastindex
+            start, end = at + match.start(group), at + match.end(group)
+            yield Cut(base + start, base + end, NAME, "Count", line[at : at + match.end()], line[start:end], stale=True)
+            at = end
+            more = _MORE.match(line[at:])
+            at += more.end() if more else 0

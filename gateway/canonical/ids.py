@@ -24,33 +24,53 @@ LABELS = frozenset(
     sitzungs id|sitzungsid|sitzungskennung|sitzung|anfrage id|anfragekennung|nachrichten id|nachrichtenkennung|unterhaltungs id
     id de session|identifiant de session|id de la session|id de requête|identifiant de requête|id de message|id de conversation
     identifiant de conversation|session n°|id de sesión|identificador de sesión|id de la sesión|id de solicitud|id de mensaje
-    id de conversación|identificador de solicitud|会话id|会话 id|会话标识|请求id|请求 id|消息id|消息 id|对话id|对话 id|追踪id|会话编号|會話id
+    id de conversación|identificador de solicitud|会话id|会话 id|会话标识|请求id|请求 id|请求编号|会话编号|消息编号|消息id|消息 id|对话id|对话 id|追踪id|会话编号|會話id
     セッションid|セッション id|リクエストid|リクエスト id|メッセージid|メッセージ id|会話id|会話 id|トレースid|トレース id
     """.replace("\n", "|").split("|")
     if label.strip()
 )
-SHORT = frozenset({"session", "conversation", "sitzung", "salt", "in reply to", "instance id", "random seed"})
+SHORT = frozenset({"session", "conversation", "sitzung", "salt", "in reply to", "instance id", "random seed", "thread", "trace", "span", "request",
+                   "run", "message", "anfrage", "requête", "requete", "solicitud", "sesion", "zufallswert", "turn", "chat"})  # fmt: skip
 """Labels that also introduce words: their value must look random."""
+
+_WORD_ID = frozenset(
+    {"id", "uuid", "guid", "ids", "kennung", "identifier", "identifiant", "identificador", "nummer", "key", "编号", "标识"}
+)
+_WORD_OF = frozenset({"session", "conversation", "chat", "thread", "request", "message", "trace", "span", "correlation", "run", "turn", "invocation",
+                      "execution", "job", "event", "transaction", "interaction", "sitzung", "sitzungs", "anfrage", "nachricht", "nachrichten",
+                      "unterhaltung", "requete", "fil", "echange", "sesion", "solicitud", "mensaje", "conversacion", "hilo", "tour",
+                      "msg", "req", "prompt", "build", "boot", "call"})  # fmt: skip
+_STOP = frozenset(
+    {"the", "this", "of", "de", "la", "le", "du", "der", "des", "del", "el", "current", "aktuelle", "actual", "x"}
+)
 
 _ID = patterns.compile(r"^([\pL\pN][\pL\pN_.:@/=+-]*)")
 _RANDOM = patterns.compile(
-    r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{2,12}[_-][0-9a-z_-]{6,}|[0-9A-HJKMNP-TV-Z]{26})$"
+    r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{1,12}[_-][0-9a-z_-]{4,}|[0-9HJKMNP-TV-Z]{26}|[0-9a-f-]{12,}"
+    r"|[a-z0-9]{6,24})$"
 )
 _DIGIT = patterns.compile(r"\pN")
-_ENDS = patterns.compile(r"^(?:`|\*\*|\"|')?\s*(?:[.。;,，]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s)")
+_ENDS = patterns.compile(
+    r"^(?:`|\*\*|\"|')?\s*(?:[.。;,，\])）]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s|[)\]）]|\s\w+=)"
+)
 _SENTENCE = patterns.compile(
-    r"^(?i:(?:the |your |this )?(?:current )?(?:session|conversation|request|message|trace|thread)(?:'s|’s)? id is|(?:die )?sitzungs-id (?:ist|lautet)"
-    r"|l['’]identifiant de (?:la )?session est|el id de (?:la )?sesión es|会话 ?id ?(?:是|为)|セッション ?id ?は)\s*[:：]?\s*`?"
+    r"^(?i:(?:the |your |this )?(?:current )?(?:session|conversation|request|message|trace|thread|run)(?:'s|’s)? id is"
+    r"|(?:the )?id of (?:this|the(?: current)?) (?:session|conversation|request|message|run) is|(?:die )?sitzungs-id (?:ist|lautet)"
+    r"|l['’]identifiant de (?:la )?(?:session|conversation) est|el id de (?:la )?(?:sesión|conversación) es|会话 ?id ?(?:是|为)|セッション ?id ?は)\s*[:：]?\s*`?"
 )
 
-HINTS = (pattern(LABELS), _SENTENCE.pattern.replace("^", "", 1))
+HINTS = (
+    pattern(LABELS | SHORT),
+    r"(?i)(?:id|uuid|identifiant|identificador|kennung|编号|标识)[\pL_ -]{0,30}[\"'*_`)]*\s*[:：=|>]|(?:zufallswert|nonce|编号)\s*[:：]",
+    _SENTENCE.pattern.replace("^", "", 1),
+)
 
 
 def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
     """Ids of something that is new with every session or request. `lines`: those that the hints hit."""
     for number in lines:
         for field in fields(document, number):
-            if field.label not in LABELS or document.shown(field.line):
+            if not _known(field.label) or document.shown(field.line):
                 continue
             value = _value(document.text[field.start : field.end], field.label in SHORT, field.closed)
             if value:
@@ -59,12 +79,20 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
             yield from _sentences(document, number)
 
 
+def _known(label: str) -> bool:
+    """Whether a label names an id of something that is new with every session or request."""
+    if label in LABELS or label in SHORT:
+        return True
+    words = [word for word in label.replace("'", " ").split() if word not in _STOP]
+    return len(words) == 2 and any(word in _WORD_ID for word in words) and any(word in _WORD_OF for word in words)
+
+
 def _value(text: str, short: bool, closed: bool) -> str:
     match = _ID.match(text)
     if not match:
         return ""
     value, rest = match[1].rstrip(".:"), text[match.end(1) :]
-    looks = bool(_RANDOM.match(value)) if short else bool(_DIGIT.search(value))
+    looks = bool(_DIGIT.search(value)) and (not short or bool(_RANDOM.match(value)))
     return value if looks and (_ENDS.match(rest) or (closed and not rest.strip())) else ""
 
 

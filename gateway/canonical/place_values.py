@@ -29,7 +29,7 @@ FLAG = patterns.compile(
 
 _ENDS = patterns.compile(
     r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。\])）]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$|[.。;]\s|。|[，、]|\s[|·•]\s"
-    r"|[,;]\s|(?i:and|und|et|y|e)\s|で[す、,。])"
+    r"|[,;](?:\s|\p{Han})|(?i:and|und|et|y|e)\s|で[す、,。])"
 )
 _INSTRUCTS = patterns.compile(
     r"(?i)\b(?:must|never|always|should|do not|don't|only|please|use|create|keep|avoid|prefer|required?|supported|niemals|immer|nur|jamais|"
