@@ -178,7 +178,7 @@ async def test_signs_of_life_during_a_prefill(stream: bool) -> None:
 
 
 async def test_a_client_that_leaves_during_a_prefill_ends_it() -> None:
-    async with FakeOmlx(keepalive=0.01, seconds_per_token=0.001) as omlx:
+    async with FakeOmlx(keepalive=0.01, seconds_per_token=0.0005) as omlx:  # 512 tokens at a time: 0.26 s
         async with RawClient(omlx.url) as client:
             await client.send(post(CHAT, chat(stream=True)))
             await client.response()
@@ -186,4 +186,6 @@ async def test_a_client_that_leaves_during_a_prefill_ends_it() -> None:
         async with asyncio.timeout(2):
             while omlx.served[0].outcome == "running":
                 await asyncio.sleep(0.005)
+        await asyncio.sleep(0.4)
+        assert len(omlx.caches["tiny"]) == 0
     assert omlx.served[0].outcome == "cancelled"

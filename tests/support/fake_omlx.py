@@ -78,7 +78,7 @@ class FakeOmlx(FakeServer):
         self.loads: list[str] = []
         self.unloads: list[str] = []
         self._loaded: dict[str, Loaded] = {}
-        self._caches = {name: BlockCache(BLOCK) for name in self.models}
+        self.caches = {name: BlockCache(BLOCK) for name in self.models}
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         return [
@@ -123,7 +123,7 @@ class FakeOmlx(FakeServer):
         del self._loaded[name]
         self.unloads.append(name)
         if not self.ssd:
-            self._caches[name].clear()
+            self.caches[name].clear()
 
     # answering
 
@@ -133,7 +133,7 @@ class FakeOmlx(FakeServer):
             model = self._load(str(body.get("model")))
             model.users += 1
             try:
-                return await self._respond(request, body, served, self._caches[model.name])
+                return await self._respond(request, body, served, self.caches[model.name])
             finally:
                 model.users -= 1
                 model.used = self.clock.wall()
@@ -243,5 +243,5 @@ class FakeOmlx(FakeServer):
         """Models are gone; what is on disk stays."""
         self._loaded.clear()
         if not self.ssd:
-            for cache in self._caches.values():
+            for cache in self.caches.values():
                 cache.clear()
