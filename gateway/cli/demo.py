@@ -1,4 +1,4 @@
-"""`warmgate demo`: a real llama.cpp server, the gateway in front of it, and an agent that asks it three times."""
+"""`warmgate demo`: an agent asks a real llama.cpp server three times, first directly and then through the gateway."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import FrameType
 
@@ -20,7 +21,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from gateway.cli._demo_report import COUNT, Report, Turn, as_document, select, show, total
 from gateway.engine import smollm2
-from gateway.engine.agent import QUESTIONS, Conversation
+from gateway.engine.agent import FOLDERS, QUESTIONS, Conversation
 from gateway.engine.extra import require
 from gateway.engine.front import GatewayServer
 from gateway.engine.gguf import CACHE_VARIABLE, Model, cached
@@ -29,8 +30,9 @@ from gateway.engine.server import EngineServer
 from gateway.engine.templates import chat_template
 from gateway.errors import WarmgateError
 
-_LIMIT = 240.0  # seconds for the whole conversation, on two slow cores
-_STEPS = 5  # two servers and three requests
+_LIMIT = 300.0  # seconds for all requests, on two slow cores
+_STEPS = 9  # a server twice, the gateway, three requests each to both
+_PAUSE = timedelta(seconds=41)  # between two requests by the agent's clock: a person reads and types; nobody waits for it here
 _SETTLE = 5.0  # seconds that the last request may take to appear in the metrics
 
 Step = Callable[[str], None]
@@ -58,15 +60,16 @@ def command(model: str, as_json: bool, stay: bool) -> None:
         require("xllamacpp", "gguf", "numpy")
         with _terminable(), tempfile.TemporaryDirectory(prefix="warmgate-demo-") as scratch, ExitStack() as servers:
             weights = find_weights(model, Path(scratch), notes)
-            engine, front, turns = _play(weights, Path(scratch), servers, notes)
+            engine, front, direct, gateway = _play(weights, Path(scratch), servers, notes)
             report = Report(
                 weights.name,
                 weights.path,
                 weights.speaks,
                 front.url,
                 front.admin_url,
-                turns,
-                _settled_metrics(front, len(turns)),
+                direct,
+                gateway,
+                _settled_metrics(front, len(gateway)),
             )
             if as_json:
                 click.echo(json.dumps(as_document(report), indent=2))
@@ -92,33 +95,43 @@ def find_weights(kind: str, scratch: Path, notes: Console) -> Weights:
 
 def _play(
     weights: Weights, scratch: Path, servers: ExitStack, notes: Console
-) -> tuple[EngineServer, GatewayServer, tuple[Turn, ...]]:
-    """Start both servers, which `servers` will stop, and let the agent talk through the gateway."""
-    deadline = time.monotonic() + _LIMIT
+) -> tuple[EngineServer, GatewayServer, tuple[Turn, ...], tuple[Turn, ...]]:
+    """Let the agent talk to the server, then, once that has been restarted, through the gateway. `servers` will stop both."""
     # One core stays free for the gateway and this process: llama.cpp's threads wait for each other by spinning.
     threads = str(max(1, (os.cpu_count() or 1) - 1))
     flags = ("-c", "4096", "-np", "1", "-t", threads, "--alias", weights.name, *weights.flags)
+    began, deadline = datetime.now(), time.monotonic() + _LIMIT
     with _progress(notes) as step:
         step("starting llama.cpp's server")
         engine = servers.enter_context(EngineServer(weights.path, scratch, *flags))
+        direct = converse(engine.url, weights.name, began, deadline, lambda what: step(f"directly: {what}"))
+        step("starting llama.cpp's server anew, with nothing in its cache")
+        engine.restart()
         step("starting the gateway")
         front = servers.enter_context(GatewayServer(engine.url, scratch))
-        return engine, front, converse(front.url, weights.name, deadline, step)
+        gateway = converse(front.url, weights.name, began, deadline, lambda what: step(f"through the gateway: {what}"))
+        return engine, front, direct, gateway
 
 
-def converse(url: str, model: str, deadline: float, step: Step) -> tuple[Turn, ...]:
-    """Ask, ask on, and send the last request once more. deadline: on the monotonic clock."""
-    talk = Conversation(model)
+def converse(url: str, model: str, began: datetime, deadline: float, step: Step) -> tuple[Turn, ...]:
+    """Ask, ask on, and ask in another session, in another folder.
 
-    def play(name: str, what: str) -> Turn:
-        step(f"{name}: {what}")
-        return Turn(name, ask(url, talk.body(), timeout=max(1.0, deadline - time.monotonic())))
+    began: by the agent's clock, so that the same moment gives the same requests; deadline: on the monotonic clock, seconds.
+    """
+    talk, other = (Conversation(model, folder) for folder in FOLDERS)
+    turns: list[Turn] = []
 
-    talk.ask(QUESTIONS[0])
-    first = play("first question", "the server reads the whole prompt")
-    talk.answer(first.reply.text)
-    talk.ask(QUESTIONS[1])
-    return first, play("second question", "the prompt has grown at its end"), play("the same again", "nothing is new")
+    def play(name: str, asking: Conversation, question: str) -> str:
+        step(name)
+        asking.ask(question)
+        body = asking.body(began + len(turns) * _PAUSE)
+        turns.append(Turn(name, ask(url, body, timeout=max(1.0, deadline - time.monotonic()))))
+        return turns[-1].reply.text
+
+    talk.answer(play("first question", talk, QUESTIONS[0]))
+    play("second question", talk, QUESTIONS[1])
+    play("another session", other, QUESTIONS[2])
+    return tuple(turns)
 
 
 def _settled_metrics(front: GatewayServer, requests: int) -> tuple[str, ...]:

@@ -1,13 +1,16 @@
 """The agent of the demo: an invented household assistant with the parts that real agents' prompts have. Data, and how it grows.
 
 About 1,500 tokens stand in front of the first question: tools, identity, rules, what it remembers. All of that is the same in
-every request, which is what makes it worth keeping in the KV cache.
+every request, which makes it worth keeping in the KV cache; but, as with real agents, the time to the second and the working
+directory stand in the middle of it, and the tools come in another order each time.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 IDENTITY = """\
@@ -57,7 +60,9 @@ MEMORY = """\
 QUESTIONS = (
     "Which beds does the garden have?",
     "What grows in the sunny bed?",
+    "What time is it now?",
 )
+FOLDERS = ("/home/fern/house", "/home/fern/greenhouse")
 
 
 def _tool(name: str, description: str, required: tuple[str, ...] = (), **parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,17 +110,20 @@ TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
-def system_text() -> str:
-    return "\n".join((IDENTITY, RULES, MEMORY))
+def system_text(now: datetime, folder: str) -> str:
+    """What stands in front of a conversation at that moment, in that working directory."""
+    surroundings = f"Current time: {now:%Y-%m-%d %H:%M:%S}\nWorking directory: {folder}\n"
+    return "\n".join((IDENTITY, surroundings, RULES, MEMORY))
 
 
 @dataclass(slots=True)
 class Conversation:
-    """Grows by appending only. model: its name at the server; max_tokens: limit of each answer."""
+    """Grows by appending only. model: its name at the server; folder: its working directory; max_tokens: of each answer."""
 
     model: str
+    folder: str
     max_tokens: int = 48
-    messages: list[dict[str, Any]] = field(default_factory=lambda: [{"role": "system", "content": system_text()}])
+    messages: list[dict[str, Any]] = field(default_factory=list)
 
     def ask(self, question: str) -> None:
         self.messages.append({"role": "user", "content": question})
@@ -123,15 +131,16 @@ class Conversation:
     def answer(self, text: str) -> None:
         self.messages.append({"role": "assistant", "content": text})
 
-    def body(self) -> dict[str, Any]:
+    def body(self, now: datetime) -> dict[str, Any]:
         """The request for the next answer, for /v1/chat/completions: a stream with token counts at its end.
 
-        `tool_choice` keeps the tools in the prompt and the answers in prose, so that no tool has to be run.
+        The same moment gives the same request. `tool_choice` keeps the tools in the prompt and the answers in prose, so that no
+        tool has to be run.
         """
         return {
             "model": self.model,
-            "messages": list(self.messages),
-            "tools": list(TOOLS),
+            "messages": [{"role": "system", "content": system_text(now, self.folder)}, *self.messages],
+            "tools": random.Random(now.isoformat()).sample(TOOLS, len(TOOLS)),
             "tool_choice": "none",
             "temperature": 0,
             "max_tokens": self.max_tokens,

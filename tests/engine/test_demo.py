@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,26 +29,32 @@ def test_json_is_the_whole_output_and_shows_reuse(environment: dict[str, str], t
     run = subprocess.run([*DEMO, "--json"], env=environment, capture_output=True, text=True, timeout=50)
     assert (run.returncode, run.stderr) == (0, "")
     document = json.loads(run.stdout)
-    cold, second, again = document["requests"]
-    assert cold["cached_tokens"] == 0
-    assert second["cached_tokens"] >= cold["prompt_tokens"]
-    assert again["prompt_tokens"] - again["cached_tokens"] == 1
-    assert cold["ttft_seconds"] > again["ttft_seconds"] > 0
+    ways = {way: [request[way] for request in document["requests"]] for way in ("direct", "gateway")}
+    assert [way[0]["cached_tokens"] for way in ways.values()] == [0, 0]
+    assert max(request["reused"] for request in ways["direct"][1:]) < 0.1
+    assert min(request["reused"] for request in ways["gateway"][1:]) > 0.9
+    assert ways["gateway"][0]["ttft_seconds"] > ways["gateway"][2]["ttft_seconds"] > 0
+    for way, requests in ways.items():
+        read = sum(request["prompt_tokens"] - request["cached_tokens"] for request in requests)
+        assert document["totals"][way]["prefilled_tokens"] == read
     figures = dict(line.rsplit(" ", 1) for line in document["metrics"])
     prompts = [float(value) for name, value in figures.items() if name.startswith("warmgate_prompt_tokens_total{")]
     cached = [float(value) for name, value in figures.items() if name.startswith("warmgate_prompt_tokens_cached_total{")]
-    assert sum(prompts) == sum(request["prompt_tokens"] for request in document["requests"])
-    assert sum(cached) == sum(request["cached_tokens"] for request in document["requests"])
+    assert sum(prompts) == sum(request["prompt_tokens"] for request in ways["gateway"])
+    assert sum(cached) == sum(request["cached_tokens"] for request in ways["gateway"])
     assert not answers(document["gateway"] + "/v1/models")
     assert not answers(document["admin"] + "/healthz")
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
 @needs_engine
-def test_the_table_names_every_request(environment: dict[str, str]) -> None:
+def test_the_table_has_both_ways_for_every_request(environment: dict[str, str]) -> None:
     run = subprocess.run(DEMO, env=environment, capture_output=True, text=True, timeout=50)
     assert run.returncode == 0
-    assert [name for name in ("first question", "second question", "the same again") if name not in run.stdout] == []
+    assert [name for name in ("first question", "second question", "another session") if name not in run.stdout] == []
+    assert (run.stdout.count(" directly │"), run.stdout.count(" gateway  │")) == (3, 3)
+    assert max(map(len, run.stdout.splitlines()[:12])) <= 80
+    assert re.search(r"had to read [\d,]+ tokens directly, [\d,]+ through the gateway", run.stdout)
     assert "warmgate_time_to_first_token_seconds_count{" in run.stdout
 
 

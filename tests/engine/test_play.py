@@ -3,17 +3,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from gateway.engine.agent import QUESTIONS, Conversation
+from gateway.engine.agent import FOLDERS, QUESTIONS, Conversation
 from gateway.engine.play import PlayError, Reply, ask
 from gateway.engine.server import EngineServer
 from tests.support.engine import needs_engine
 
 Serve = Callable[..., str]
+
+NOW = datetime(2026, 5, 14, 9, 30, 7)
 
 
 def data(event: object) -> bytes:
@@ -97,15 +100,38 @@ def test_silence_has_a_limit(serve: Serve) -> None:
         ask(serve(ROLE, 1.0, DONE), {}, timeout=0.3)
 
 
-@needs_engine
-def test_a_conversation_only_grows_and_stays_warm(engine: EngineServer) -> None:
-    talk = Conversation("tiny", max_tokens=16)
+def names(body: dict[str, Any]) -> list[str]:
+    return [tool["function"]["name"] for tool in body["tools"]]
+
+
+def test_time_folder_and_order_of_tools_change_and_nothing_else() -> None:
+    talk, other = (Conversation("m", folder) for folder in FOLDERS)
     talk.ask(QUESTIONS[0])
-    cold, first = talk.body(), ask(engine.url, talk.body(), timeout=30)
+    other.ask(QUESTIONS[0])
+    first, later = talk.body(NOW), other.body(NOW + timedelta(seconds=1))
+    system = first["messages"][0]["content"]
+    assert (system.count("2026-05-14 09:30:07"), system.count(FOLDERS[0])) == (1, 1)
+    assert later["messages"][0]["content"] == system.replace("09:30:07", "09:30:08").replace(*FOLDERS)
+    assert names(later) != names(first)
+    assert sorted(names(later)) == sorted(names(first))
+    assert later["messages"][1:] == first["messages"][1:]
+
+
+def test_the_same_moment_gives_the_same_request() -> None:
+    talk = Conversation("m", FOLDERS[0])
+    talk.ask(QUESTIONS[0])
+    assert talk.body(NOW) == talk.body(NOW)
+
+
+@needs_engine
+def test_a_conversation_at_one_moment_only_grows_and_stays_warm(engine: EngineServer) -> None:
+    talk = Conversation("tiny", FOLDERS[0], max_tokens=16)
+    talk.ask(QUESTIONS[0])
+    cold, first = talk.body(NOW), ask(engine.url, talk.body(NOW), timeout=30)
     talk.answer(first.text)
     talk.ask(QUESTIONS[1])
-    second = ask(engine.url, talk.body(), timeout=30)
-    assert talk.body()["messages"][: len(cold["messages"])] == cold["messages"]
+    second = ask(engine.url, talk.body(NOW), timeout=30)
+    assert talk.body(NOW)["messages"][: len(cold["messages"])] == cold["messages"]
     assert first.prompt is not None
     assert second.cached is not None
     assert first.prompt > 1_200
@@ -114,8 +140,8 @@ def test_a_conversation_only_grows_and_stays_warm(engine: EngineServer) -> None:
 
 @needs_engine
 def test_the_tools_are_in_the_prompt(engine: EngineServer) -> None:
-    talk = Conversation("tiny")
+    talk = Conversation("tiny", FOLDERS[0])
     talk.ask(QUESTIONS[0])
-    prompt = engine.post("/apply-template", talk.body())["prompt"]
+    prompt = engine.post("/apply-template", talk.body(NOW))["prompt"]
     assert [name for name in ("get_weather", "water_bed", "save_note") if f'"name": "{name}"' not in prompt] == []
     assert "# What you remember" in prompt
