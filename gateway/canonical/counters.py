@@ -20,7 +20,7 @@ LABELS = frozenset(
     token budget|tokens used|used tokens|tokens remaining|remaining tokens|tokens left|token usage|token count|tokens so far|budget tokens
     context used|context usage|context window usage|context window used|context remaining|context left|remaining context|usage
     context fill|remaining budget|budget remaining|budget left|budget used|budget|cost so far|total cost|session cost|spent|spent so far
-    tokens|memory|charge cpu|charge processeur|memoire libre|contexte utilisé|signal|contexto usado|steps taken|context tokens|prompt tokens so far|uptime|system uptime|pid|process id|ppid|cpu|cpu usage|cpu load|load|load average
+    tokens|context|memory|charge cpu|charge processeur|memoire libre|contexte utilisé|signal|contexto usado|steps taken|context tokens|prompt tokens so far|uptime|system uptime|pid|process id|ppid|cpu|cpu usage|cpu load|load|load average
     memory usage|ram usage|ram|ram used|used memory|free memory|available memory|memory free|memory used|disk usage|free disk|free disk space
     disk free|disk space|available disk|gpu usage|gpu memory|gpu load|vram|vram used|battery|battery level|cpu temperature|gpu temperature
     turn|turn number|turns|turns so far|iteration|iterations|message count|messages so far|step count|steps taken|steps remaining
@@ -80,7 +80,7 @@ HINTS = (
     pattern(LABELS | {"readings", "telemetry", "sensors", "messwerte"}),
     r"(?i)(?:open|active|pending|queued|running|unread|free|used|remaining|available|verbleibende|offene|freier|left|this|so far|akkustand|ladestand|batterie|"
     r"bater[ií]a|残量|电量|已使用|剩余|utilization|today|budget|steps?|turns?|tokens?)[\pL _]{0,24}[\"'*_`)]*\s*[:：=|>]",
-    _SENTENCE.pattern.replace("^", "", 1),
+    _SENTENCE.pattern.replace("^(", "("),
 )
 
 
@@ -104,7 +104,7 @@ def _field_value(document: Document, field: Field) -> str:
             return _value(text, label in VAGUE, field.closed)
     if _READINGS.match(field.label):
         return text.rstrip(" .") if any(letter.isdigit() for letter in text) else ""
-    return _value(text, False, field.closed) if _LIVE.match(field.label) else ""
+    return _value(text, False, field.closed) if _LIVE.match(field.label) or _LIVE.match(plain) else ""
 
 
 def _value(text: str, vague: bool, closed: bool) -> str:

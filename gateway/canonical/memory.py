@@ -48,18 +48,39 @@ PASSAGES = _labels("""
     参考资料|検索結果|取得した文書|関連文書|参考情報
 """)
 
+_FACTS_ABOUT = patterns.compile(
+    r"^(?:(?:known|relevant|recalled|saved|stored|recent|user|long term|important|past|previous|personal|remembered|current|core|key)\s)*"
+    r"(?:memory|memories|facts|recollections|user profile|preferences|notes)\s(?:about|from|of|on|for)\s(?:the |this |your |our |earlier |previous |past )?"
+    r"(?:user|customer|client|person|guest|caller|patient|student|conversations?|sessions?|chats?|you|them|her|him|\w+)$"
+    r"|^(?:here is |here's |this is )?what (?:you|i|we) (?:know|remember|have learned)(?: about .{1,30})?$|^(?:you|i) remember(?: about .{1,30})?$"
+    r"|^was du (?:uber|von) .{1,30} wei(?:ß|ss)t$|^(?:bekanntes|wissen|erinnerungen) (?:uber|an|zu|aus) .{1,30}$"
+    r"|^ce que (?:tu sais|vous savez)(?: de| sur| a propos)?.{0,30}$|^souvenirs? (?:pertinents?|utiles?|recents?|de .{1,30})$"
+    r"|^lo que (?:sabes|recuerdas)(?: de| del| sobre)?.{0,30}$|^(?:recuerdos|memorias) (?:relevantes|recientes|de .{1,30})$"
+    r"|^(?:你)?(?:已知|记得|了解)的?.{0,12}(?:信息|事实|记忆)$|^关于.{1,12}的(?:记忆|信息|事实)$|^.{0,12}について(?:知っている|覚えている)こと$|^(?:過去|以前)の.{0,8}記憶$"
+)
+_PASSAGES_FOUND = patterns.compile(
+    r"^(?:retrieved|relevant|recalled|matching|found|supporting) (?:passages|documents|chunks|snippets|excerpts|context|results|notes)(?: .{1,30})?$"
+    r"|^(?:gefundene|abgerufene|relevante) (?:textstellen|passagen|dokumente|auszuge|abschnitte)$|^(?:passages|extraits|documents) (?:trouves|recuperes|pertinents)$"
+    r"|^(?:pasajes|fragmentos|documentos) (?:encontrados|recuperados|relevantes)$|^(?:检索到的|相关)(?:段落|文档|内容|片段)$|^(?:検索された|関連する|取得した)(?:文書|文章|段落)$"
+)
+
 _HEAD = patterns.compile(
-    r"^\s*(?:#{1,6}\s+|[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*([:：])?(?:\*\*|__)?\s*$"
+    r"^\s*(?:#{1,6}\s+|[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|*\n]*?)(?:\*\*|__)?\s*([:：])?(?:\*\*|__)?\s*$"
 )
-_INLINE = patterns.compile(
-    r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|\n]{0,48}?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S"
-)
-_TAG = patterns.compile(r"^\s*<([A-Za-z][\w-]{0,60})(?:\s[^<>\n]*)?>")
-_BULLET = patterns.compile(r"^\s*[-*+•]\s+\S")
-_NUMBERED = patterns.compile(r"^\s*\d{1,3}[.)]\s+\S")
+_INLINE = patterns.compile(r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|*\n]*?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S")
+_TAG = patterns.compile(r"^\s*<([^\s<>/!?\"]+)(?:\s[^<>\n]*)?>")
+_BULLET = patterns.compile(r"^\s*(?:[-*+•]\s+|・\s*)\S")
+_NUMBERED = patterns.compile(r"^\s*(?:\d{1,3}[.)]|\(\d{1,3}\)|\[\d{1,3}\])\s+\S")
 _INDENTED = patterns.compile(r"^\s+\S")
 
-HINTS = (pattern(FACTS | PASSAGES),)
+HINTS = (
+    pattern(FACTS | PASSAGES),
+    r"(?i)(?:facts|memor(?:y|ies)|recollections|preferences|notes) (?:about|from|of|on|for) |what (?:you|i|we) (?:know|remember|have)|remember about"
+    r"|was du (?:[uü]ber|von)|bekanntes|erinnerungen|ce que (?:tu sais|vous savez)|souvenirs|lo que (?:sabes|recuerdas)|recuerdos|memorias"
+    r"|记得|已知|了解|关于|ている?こと|の記憶|記憶",
+    r"(?i)(?:retrieved|relevant|recalled|matching|found|supporting) \pL+|gefundene|abgerufene|relevante|trouv[ée]s|r[ée]cup[ée]r[ée]s|pertinents"
+    r"|encontrados|recuperados|relevantes|检索到的|相关|検索された|関連する|取得した",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +121,7 @@ def find(document: Document, lines: Sequence[int]) -> tuple[Block, ...]:
         names[label] = names.get(label, 0) + 1
         numbered = label if names[label] == 1 else f"{label} #{names[label]}"
         start, end = document.starts[number], document.starts[last] + len(document.lines[last])
-        items = _items(document, number + 1, last) if label in FACTS else ()
+        items = _items(document, number + 1, last) if label in FACTS or _FACTS_ABOUT.match(label) else ()
         found.append(Block(numbered, name, start, end, items))
         after = last + 1
     return tuple(found)
@@ -169,17 +190,21 @@ def _begins(document: Document, number: int) -> tuple[str, str, int] | None:
     if not document.prose(number) or document.blank(number):
         return None
     line = document.lines[number]
-    if (tag := _TAG.match(line)) and (label := normal(tag[1])) in FACTS | PASSAGES:
+    if (tag := _TAG.match(line)) and _known(label := normal(tag[1])):
         last = _closing(document, number, tag[1])
         return (label, tag[1], last) if last is not None else None
     head = _HEAD.match(line)
-    if head and (label := normal(head[1])) in FACTS | PASSAGES and (head[2] or document.heading(number) or "**" in line):
+    if head and _known(label := normal(head[1])) and (head[2] or document.heading(number) or "**" in line):
         last = _section_end(document, number) if document.heading(number) else _list_end(document, number)
         return (label, head[1], last) if last > number else None
     inline = _INLINE.match(line)
     if inline and (label := normal(inline[1])) in FACTS | PASSAGES:
         return label, inline[1], number
     return None
+
+
+def _known(label: str) -> bool:
+    return label in FACTS or label in PASSAGES or bool(_FACTS_ABOUT.match(label) or _PASSAGES_FOUND.match(label))
 
 
 def _closing(document: Document, number: int, tag: str) -> int | None:

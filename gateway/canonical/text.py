@@ -22,7 +22,7 @@ _SHOWN = (
     r"journal|ejemplos?|plantilla|registro|forme|formes|formato|gabarit|format vorgabe|schreibweise|änderungsverlauf|verlauf|historique|historial)\b|例如|比如|示例|例子|格式|日志|模板|例えば|たとえば|サンプル|ログ|テンプレート|以下の例|書式|形式|様式|書き方|履歴|入力例|出力例"
 )
 _ASKS = (
-    r"\b(?:formatted|such as|like this|deadlines?|milestones?|respond|reply|replies|answers?|outputs?|returns?|say|write|print|"
+    r"\b(?:formatted|such as|like this|looks? like|of (?:this|the) (?:kind|form)|pasted|ignore|deadlines?|milestones?|respond|reply|replies|answers?|outputs?|returns?|say|write|print|"
     r"use this|polic(?:y|ies)|schedule|events?|meetings?|assume|pretend|suppose|if|when)\b"
 )
 _HEADS_SHOWN = patterns.compile(rf"(?i){_SHOWN}")
