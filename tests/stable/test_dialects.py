@@ -149,10 +149,8 @@ async def test_a_tool_loop_keeps_the_note_of_its_turn(stand: Stand, dialect: Dia
 
 
 @each_way
-@each_dialect
+@pytest.mark.parametrize("dialect", CONVERSING, ids=lambda dialect: dialect.__name__)
 async def test_a_folder_that_changes_within_a_loop_is_told_at_once(stand: Stand, dialect: Dialect, stream: bool) -> None:
-    if dialect not in CONVERSING:
-        pytest.skip("it has no tool loops")
     await stand.ask(*request(dialect, place(0), turns(0), stream=stream))
     await stand.ask(*request(dialect, place(1), [*turns(0), ("call", "look"), ("tool", "12 gears")], stream=stream))
     assert "/home/mira/lab1" in stand.seen.users[-1]
