@@ -6,7 +6,7 @@ Only the system texts that come *before* the first other message are system text
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from gateway.dialects.prompt import Message, Prompt, Role, Text
 from gateway.dialects.prompt_ranges import Path
@@ -23,6 +23,7 @@ PARAMETERS = ("chat_template_kwargs", "reasoning_effort", "reasoning", "thinking
 
 def read(path: str, body: Mapping[str, Any]) -> Prompt | None:
     """The prompt in a body for `path` (without query), or None if there is no structure to work on. Never raises."""
+    path = path.removesuffix("/input_tokens").removesuffix("/count_tokens")  # what is counted is the same conversation
     reader = READERS.get(path)
     return reader(path, body) if reader else None
 
@@ -69,8 +70,8 @@ READERS: dict[str, Reader] = {
     "/api/v0/chat/completions": _chat,
     "/api/chat": _chat,
     "/v1/responses": _responses,
+    "/responses": _responses,
     "/v1/messages": _anthropic,
-    "/v1/messages/count_tokens": _anthropic,
     "/api/generate": _generate,
 }
 
@@ -87,7 +88,7 @@ def _prompt(path: str, body: Mapping[str, Any], system: tuple[Text, ...], messag
     )
 
 
-def _are_messages(items: Any) -> bool:
+def _are_messages(items: Any) -> TypeGuard[list[dict[str, Any]]]:
     return isinstance(items, list) and all(isinstance(item, dict) and isinstance(item.get("role"), str) for item in items)
 
 
