@@ -98,7 +98,7 @@ async def serve(config: Config, source: Source, writer: logs.Logs) -> int:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: app.supervisor.start("reload", app.reload_once))
+    loop.add_signal_handler(signal.SIGHUP, app.ask_reload)
     try:
         await app.start()
         openness.tell(config)

@@ -55,6 +55,7 @@ class App:
         self._admin: web.AppRunner | None = None
         self._load = load
         self._reloading = asyncio.Lock()
+        self._reload_asked = asyncio.Event()
         self.admin_bound: Address | None = None
 
     async def start(self) -> None:
@@ -67,6 +68,7 @@ class App:
         await self.prober.first_look(FIRST_LOOK)
         for site in self.sites.values():  # until now connections have waited in the kernel
             await site.accepting.start_serving()
+        self.supervisor.start("reload", self._reload_when_asked)
         self.supervisor.start("unread", lambda: unread.watch(self._connections))
 
     async def reload(self, load: Load | None = None) -> str | None:
@@ -86,9 +88,15 @@ class App:
             self.gateway.bus.publish(ConfigReloaded(True))
             return None
 
-    async def reload_once(self) -> None:
-        """As background work, for a signal."""
-        await self.reload()
+    def ask_reload(self) -> None:
+        """Reload in the background: for a signal. One that comes during a reload is followed by another."""
+        self._reload_asked.set()
+
+    async def _reload_when_asked(self) -> None:
+        while True:
+            await self._reload_asked.wait()
+            self._reload_asked.clear()
+            await self.reload()
 
     async def stop(self) -> None:
         """Stop accepting, let running requests finish within limits.drain, then end what is left."""
