@@ -9,12 +9,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from gateway.dispatch.pool import ATTEMPT, Attempt, Pool
 from gateway.errors import Unreachable, UpstreamDied, UpstreamError, UpstreamSilent
 
 POOL_IDLE = 3.0  # seconds an idle connection is kept: below the 5 s after which servers close theirs
@@ -40,10 +40,8 @@ class Address:
 
 class Upstream:
     def __init__(self) -> None:
-        reused = aiohttp.TraceConfig()
-        reused.on_connection_reuseconn.append(_note_reused)
-        self._pooled = _session(aiohttp.TCPConnector(limit=0, keepalive_timeout=POOL_IDLE), [reused])
-        self._fresh = _session(aiohttp.TCPConnector(limit=0, force_close=True), [])
+        self._pooled = _session(Pool(keepalive_timeout=POOL_IDLE))
+        self._fresh = _session(Pool(force_close=True))
 
     async def send(
         self,
@@ -58,17 +56,18 @@ class Upstream:
         A reused connection that dies before any byte of the reply was closed by the server as we took it; if the body can be
         sent again, it is, once, on a fresh connection. Raises UpstreamError. The caller bounds the wait by its deadline.
         """
-        attempt: dict[str, bool] = {}
+        attempt = Attempt()
+        ATTEMPT.set(attempt)
         try:
-            return await self._ask(self._pooled, method, address, path_query, headers, body, attempt)
+            return await self._ask(self._pooled, method, address, path_query, headers, body)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError) as error:
-            again = attempt.get("reused") and (body is None or isinstance(body, bytes))
+            again = attempt.was_stale and (body is None or isinstance(body, bytes))
             if not again or isinstance(error, aiohttp.ClientConnectorError):
                 raise translate(error, address) from error
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise translate(error, address) from error
         try:
-            return await self._ask(self._fresh, method, address, path_query, headers, body, attempt)
+            return await self._ask(self._fresh, method, address, path_query, headers, body)
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise translate(error, address) from error
 
@@ -80,7 +79,6 @@ class Upstream:
         path_query: str,
         headers: CIMultiDict[str],
         body: bytes | AsyncIterable[bytes] | None,
-        attempt: dict[str, bool],
     ) -> aiohttp.ClientResponse:
         return await session.request(
             method,
@@ -90,7 +88,6 @@ class Upstream:
             allow_redirects=False,
             ssl=address.tls,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=address.connect),
-            trace_request_ctx=attempt,
         )
 
     def websocket(
@@ -106,18 +103,13 @@ class Upstream:
         await self._fresh.close()
 
 
-async def _note_reused(_: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceConnectionReuseconnParams) -> None:
-    context.trace_request_ctx["reused"] = True
-
-
-def _session(connector: aiohttp.BaseConnector, traces: list[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
+def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,  # see dispatch.reading
         skip_auto_headers=AUTO_HEADERS,
-        trace_configs=traces,
         max_line_size=HEADER_LIMIT,
         max_field_size=HEADER_LIMIT,
     )

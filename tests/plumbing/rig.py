@@ -135,7 +135,14 @@ class Rig:
 
     async def last(self, path: str, backend: str = "llama") -> Request:
         """The newest request to this path at a server, with its body."""
-        return (await self.upstreams[backend].wait_for(path))[-1]
+        upstream = self.upstreams[backend]
+
+        async def whole() -> bool:
+            asked = upstream.asked(path)
+            return bool(asked) and asked[-1].complete
+
+        await eventually(whole, f"a request to {path}")
+        return upstream.asked(path)[-1]
 
     @asynccontextmanager
     async def expects(self, *outcomes: str) -> AsyncIterator[Changes]:
