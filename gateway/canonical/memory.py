@@ -50,7 +50,7 @@ PASSAGES = _labels("""
 
 _FACTS_ABOUT = patterns.compile(
     r"^(?:(?:known|relevant|recalled|saved|stored|recent|user|long term|important|past|previous|personal|remembered|current|core|key)\s)*"
-    r"(?:memory|memories|facts|recollections|user profile|preferences|notes)\s(?:about|from|of|on|for)\s(?:the |this |your |our |earlier |previous |past )?"
+    r"(?:(?:memory|memories|facts|recollections|user profile)\s(?:about|from|of|on|for)|(?:preferences|notes)\s(?:about|from))\s(?:the |this |your |our |earlier |previous |past )?"
     r"(?:user|customer|client|person|guest|caller|patient|student|conversations?|sessions?|chats?|you|them|her|him|\w+)$"
     r"|^(?:here is |here's |this is )?what (?:you|i|we) (?:know|remember|have learned)(?: about .{1,30})?$|^(?:you|i) remember(?: about .{1,30})?$"
     r"|^was du (?:uber|von) .{1,30} wei(?:ß|ss)t$|^(?:bekanntes|wissen|erinnerungen) (?:uber|an|zu|aus) .{1,30}$"
