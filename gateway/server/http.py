@@ -40,6 +40,13 @@ class Connection(RequestHandler):
                 content.set_exception(web.RequestPayloadError("malformed"))
                 content.feed_eof()
 
+    def close(self) -> None:
+        """Take no further request. aiohttp stops listening to an idle connection here but leaves it open, a trap for clients."""
+        idle = self._waiter is not None
+        super().close()
+        if idle and self.transport is not None:
+            self.transport.close()
+
     def handle_error(
         self,
         request: web.BaseRequest,
