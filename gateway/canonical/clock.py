@@ -1,8 +1,8 @@
 """Rule `clock`: statements of the current date and time. Pure.
 
-A statement says what time it is *now*: a label that can mean nothing else (`Current time:`), a bare label with nothing but a moment
-behind it (`Date:`), a sentence that begins as such sentences do ("Today is"), or a line that is a moment and stands alone.
-Not dates in prose, not what a text shows as an example, not ranges.
+A statement says what time it is *now*: a label that can mean nothing else (`Current time:`), a bare label with nothing but a
+moment behind it (`Date:`), a sentence that begins as such sentences do ("Today is"), or a line that is a moment and stands
+alone. Not dates in prose, not what a text shows as an example, not ranges.
 """
 
 from __future__ import annotations
@@ -21,20 +21,25 @@ PRESENT = frozenset(
     normal(label)
     for label in """
     current date|current time|current date and time|current time and date|current datetime|current date time|current timestamp
-    current day|current day and time|current local time|current utc time|current year|current month|today|today's date|todays date
+    current day|current day and time|current local time|current utc time|current year|current month|today|today's date
+    todays date
     today date|date today|now|time now|date now|right now|local time|local date|local datetime|local date and time|system time
     system date|system clock|utc time|utc now|time utc|present time|present date|current weekday|current day of week|day of week
-    it is now|present day|server time|user local time|user time|user's local time|current time of day|current hour|current minute
+    it is now|present day|server time|user local time|user time|user's local time|current time of day|current hour
+    current minute
     session date|session start|session start time|session started|session started at|conversation started|conversation start
     conversation date|message time|message timestamp|request time|request timestamp
     heute|aktuelles datum|aktuelle zeit|aktuelle uhrzeit|aktuelles datum und uhrzeit|aktueller zeitpunkt|heutiges datum|jetzt
     datum heute|aktueller tag|ortszeit|lokale zeit|datum und uhrzeit|aktueller wochentag|systemzeit|datum und zeit
-    aujourd'hui|date actuelle|date courante|date du jour|heure actuelle|date et heure actuelles|date et heure courantes|date et heure actuelle|maintenant
+    aujourd'hui|date actuelle|date courante|date du jour|heure actuelle|date et heure actuelles|date et heure courantes
+    date et heure actuelle|maintenant
     heure locale|date et heure|jour actuel|horodatage actuel|heure courante
     hoy|fecha actual|fecha de hoy|hora actual|fecha y hora actuales|fecha y hora actual|ahora|hora local|fecha y hora|día actual
-    当前时间|当前日期|当前日期和时间|当前日期时间|当前的时间|现在时间|现在是|今天|今天日期|今天的日期|今日日期|目前时间|系统时间|本地时间|现在
+    当前时间|当前日期|当前日期和时间|当前日期时间|当前的时间|现在时间|现在是|今天|今天日期|今天的日期|今日日期|目前时间
+    系统时间|本地时间|现在
     當前時間|當前日期|現在時間|目前時間|今天的日期是|系統時間|当前日期与时间|日期和时间|当前时刻|当前星期
-    現在時刻|現在日時|現在の日時|現在の時刻|現在の日付|現在の時間|今日の日付|本日の日付|今日|本日|現在|日時|システム時刻|現地時間
+    現在時刻|現在日時|現在の日時|現在の時刻|現在の日付|現在の時間|今日の日付|本日の日付|今日|本日|現在|日時|システム時刻
+    現地時間
     """.replace("\n", "|").split("|")
     if label.strip()
 )
@@ -43,8 +48,10 @@ PRESENT = frozenset(
 BARE = frozenset(
     normal(label)
     for label in """
-    date|time|day|clock|datetime|datum uhrzeit|date heure|fecha hora|fecha hora actual|week|month|timestamp ms|date and time|date time|date/time|timestamp|weekday|minute|hour|utc|epoch|unix time|unix timestamp
-    as of|datum|uhrzeit|zeit|tag|wochentag|zeitstempel|stand|date|heure|jour|horodatage|en date du|fecha|hora|día|dia|marca de tiempo
+    date|time|day|clock|datetime|datum uhrzeit|date heure|fecha hora|fecha hora actual|week|month|timestamp ms
+    date and time|date time|date/time|timestamp|weekday|minute|hour|utc|epoch|unix time|unix timestamp
+    as of|datum|uhrzeit|zeit|tag|wochentag|zeitstempel|stand|date|heure|jour|horodatage|en date du|fecha|hora|día|dia
+    marca de tiempo
     日期|时间|時間|星期|时间戳|日付|時刻|曜日|タイムスタンプ
     """.replace("\n", "|").split("|")
     if label.strip()
@@ -54,18 +61,21 @@ BARE = frozenset(
 STAMPS = frozenset(
     normal(label)
     for label in """
-    built|generated|generated at|generated on|rendered|rendered at|compiled|compiled at|refreshed|refreshed at|updated|updated at
+    built|generated|generated at|generated on|rendered|rendered at|compiled|compiled at|refreshed|refreshed at|updated
+    updated at
     last updated|last update|last refreshed|synced|synced at|last synced|fetched|fetched at|retrieved at|snapshot|snapshot time
     snapshot taken|created at|started|started at|prepared at|loaded at|assembled|assembled at|prompt built|prompt generated
     erstellt|erstellt am|erzeugt|aktualisiert|zuletzt aktualisiert|généré|généré le|généré à|mis à jour|dernière mise à jour
-    généré|créé le|generado|generado el|actualizado|última actualización|creado|生成时间|更新时间|构建时间|最后更新|生成日時|更新日時|最終更新
+    généré|créé le|generado|generado el|actualizado|última actualización|creado|生成时间|更新时间|构建时间|最后更新|生成日時
+    更新日時|最終更新
     """.replace("\n", "|").split("|")
     if label.strip()
 )
 """Labels of when a text was made: the present only if they name a time of day; a date alone is that of a document."""
 
 _NOW = patterns.compile(
-    r"^(?:current|present|local|aktuelle[rs]?|momentane[rs]?|当前|目前|现在|現在の?|當前|ただいまの)\s?(.+)$|^(.+?)\s(?:now|right now|jetzt|actuel(?:le)?s?|actual(?:es)?)$"
+    r"^(?:current|present|local|aktuelle[rs]?|momentane[rs]?|当前|目前|现在|現在の?|當前|ただいまの)\s?(.+)$"
+    r"|^(.+?)\s(?:now|right now|jetzt|actuel(?:le)?s?|actual(?:es)?)$"
 )
 _SUFFIX = patterns.compile(r"\s(?:for|of) (?:the )?user$|\s(?:utc|gmt|ms|iso|local|seconds)$|\(.*$")
 _PLACE = r"(?: (?:in|at|for) [\p{Lu}][\w/.-]*(?:[ ,/]{1,2}[\p{Lu}][\w/.-]*){0,3})?"
@@ -77,29 +87,40 @@ _SENTENCES = (
     rf"|(?:the |your |my )?(?:current|present|local|system|today(?:'s|’s)|user(?:'s|’s)?|server)(?: local| system| utc)? "
     rf"(?:date|time|datetime|day|weekday|date and time|date/time|date & time|time and date|timestamp|day of the week){_PLACE}"
     r"(?: \([^()]{1,30}\))? (?:is|reads|shows)(?: now| currently)?"
-    r"|the (?:date|time|day)(?: and time)?(?: today| now| right now)? is(?: now| currently)?|the (?:clock|time) (?:now )?(?:reads|shows|says)"
-    r"|(?:right )?now(?:,)? it(?: is|'s|’s)|it(?: is|'s|’s) (?:now|currently|presently)|currently,? it(?: is|'s|’s)|now is|time now is"
+    r"|the (?:date|time|day)(?: and time)?(?: today| now| right now)? is(?: now| currently)?|the (?:clock"
+    r"|time) (?:now )?(?:reads|shows|says)"
+    r"|(?:right )?now(?:,)? it(?: is|'s|’s)|it(?: is|'s|’s) (?:now|currently|presently)|currently,? it(?: is|'s|’s)"
+    r"|now is|time now is"
     r"|as of (?:now|today),?|(?:the )?current (?:month|year) is"
     rf"|(?:this |the )?(?:(?:system )?prompt|message|context|briefing|snapshot) (?:was )?(?:{_MADE})(?: at| on)?"
-    r"|wir schreiben (?:heute )?(?:den )?|(?:ce |le )?(?:prompt|message) généré (?:le|à)|(?:prompt|mensaje) generado (?:el|a las)"
+    r"|wir schreiben (?:heute )?(?:den )?|(?:ce |le )?(?:prompt|message) généré (?:le|à)|(?:prompt"
+    r"|mensaje) generado (?:el|a las)"
     r"|(?:this |the )?(?:conversation|session|chat) (?:was )?(?:started|began|begins|starts) (?:on|at)"
-    r"|heute ist(?: der)?|heute haben wir(?: den)?|(?:das |die )?(?:heutige|aktuelle)s? (?:datum|uhrzeit|zeit|tag) (?:ist|lautet)(?: jetzt)?(?: der)?"
+    r"|heute ist(?: der)?|heute haben wir(?: den)?|(?:das |die )?(?:heutige|aktuelle)s? (?:datum|uhrzeit|zeit"
+    r"|tag) (?:ist|lautet)(?: jetzt)?(?: der)?"
     r"|es ist (?:jetzt|gerade|nun|derzeit)|es ist (?:heute )?(?:der)|jetzt ist es|wir haben (?:heute |jetzt )?(?:den)?"
-    r"|(?:aujourd['’]hui,? )?(?:nous sommes|on est|c['’]est)(?: le| aujourd['’]hui le| aujourd['’]hui)?|il est(?: actuellement| maintenant)?"
-    r"|la date (?:actuelle|du jour|d['’]aujourd['’]hui|courante)(?: est)(?: le)?|l['’]heure (?:actuelle|courante|locale)(?: est)(?: de)?"
-    r"|hoy es(?: el)?|hoy estamos a|estamos a|(?:la )?(?:fecha|hora)(?: y hora)? (?:(?:actual(?:es)?|de hoy|local) )?(?:es|son)(?: el| las| la)?"
+    r"|(?:aujourd['’]hui,? )?(?:nous sommes|on est|c['’]est)(?: le| aujourd['’]hui le| aujourd['’]hui)?"
+    r"|il est(?: actuellement| maintenant)?"
+    r"|la date (?:actuelle|du jour|d['’]aujourd['’]hui|courante)(?: est)(?: le)?|l['’]heure (?:actuelle|courante"
+    r"|locale)(?: est)(?: de)?"
+    r"|hoy es(?: el)?|hoy estamos a|estamos a|(?:la )?(?:fecha|hora)(?: y hora)? (?:(?:actual(?:es)?|de hoy"
+    r"|local) )?(?:es|son)(?: el| las| la)?"
     r"|(?:ahora )?son las|ahora es(?: la)?|es la"
-    r"|(?:今天|今日)(?:的日期)?是|(?:现在|現在|目前|当前|當前)(?:的)?(?:时间|時間|日期|时刻)?(?:是|为|為)(?:[\p{Han}]{2}(?:时间|時間))?"
+    r"|(?:今天|今日)(?:的日期)?是|(?:现在|現在|目前|当前|當前)(?:的)?(?:时间|時間|日期|时刻)?(?:是|为"
+    r"|為)(?:[\p{Han}]{2}(?:时间|時間))?"
     r"|(?:今日|本日|現在|ただいま|只今|いま|今)(?:の)?(?:日付|日時|時刻|時間)?は[、,]?)"
 )
 _SENTENCE = patterns.compile(rf"^(?i:{_SENTENCES})\s*[:：]?\s*(?:\*\*|`|[(（])?")
 _BRIEF = patterns.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today),?\s+")
 _NOT_NOW = patterns.compile(
-    r"(?i)\b(?:scenario|stor(?:y|ies)|hypothetical|fiction(?:al)?|simulat\w+|role-?play|examples?|samples?|tests?|assume|pretend|"
-    r"suppose|deadline|cut-?off|always|geschichte|beispiele?|szenario|histoire|exemples?|ejemplos?|historia)\b|故事|例子|示例|物語|例です"
+    r"(?i)\b(?:scenario|stor(?:y|ies)|hypothetical|fiction(?:al)?|simulat\w+|role-?play|examples?|samples?|tests?"
+    r"|assume|pretend|"
+    r"suppose|deadline|cut-?off|always|geschichte|beispiele?|szenario|histoire|exemples?|ejemplos?|historia)\b|故事"
+    r"|例子|示例|物語|例です"
 )
 _ENDS = patterns.compile(
-    r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)\]】]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s|\s*\([^()\n]*\)\s*[.。]?\s*$)"
+    r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)\]】]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s"
+    r"|\s*\([^()\n]*\)\s*[.。]?\s*$)"
 )
 _GOES_ON = patterns.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（)）\]】|·•–—-]|です|だ|である)")
 _YEAR = patterns.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
@@ -112,9 +133,11 @@ _MARK = patterns.compile(r"^\s*(?:[-*+•]\s+)?(?:\*\*|__)?")
 
 HINTS = (
     pattern(PRESENT | BARE | STAMPS | {f"{label} now" for label in BARE}),
-    r"(?i)(?:date|time|timestamp|clock|week|month|day|时间戳|时间|時刻|datum|uhrzeit|heure|hora|fecha)[ _](?:now|for (?:the )?user|ms|utc|actuel|actual)",
+    r"(?i)(?:date|time|timestamp|clock|week|month|day|时间戳|时间|時刻|datum|uhrzeit|heure|hora|fecha)[ _](?:now"
+    r"|for (?:the )?user|ms|utc|actuel|actual)",
     _SENTENCES.join((r"(?i)", r"\s*[:：]?\s*(?:\*\*|`|[(（])?(?:\pN|上午|下午|\pL)")),
-    rf"(?i)^\W*(?:(?:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today|date|time)[,:]?\s+)?(?:{WEEKDAY}|\pN|{MONTH})",
+    rf"(?i)^\W*(?:(?:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today|date|time)[,:]?\s+)?(?:{WEEKDAY}"
+    rf"|\pN|{MONTH})",
 )
 
 
@@ -202,8 +225,8 @@ def _statement(rest: str) -> tuple[int, int] | None:
 
 
 def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
-    """A line that is nothing but a moment, if it is the only one: with date and time anywhere, else in a paragraph of its own or
-    at either end of the text."""
+    """A line that is nothing but a moment, if it is the only one: with date and time anywhere, else in a paragraph of its own
+    or at either end of the text."""
     found = [number for number in lines if document.prose(number) and _is_alone(document, number)]
     if len(found) != 1:
         return

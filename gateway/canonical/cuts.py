@@ -47,7 +47,8 @@ class Item:
 
 
 def settle(cuts: Iterable[Cut]) -> list[Cut]:
-    """The cuts that stand, in the order of the text: where two overlap, the earlier rule's; whole blocks swallow what is in them.
+    """The cuts that stand, in the order of the text: where two overlap, the earlier rule's; whole blocks swallow what is in
+    them.
 
     A clock or counter inside a block is still told on its own, so that the block does not change with it. `cuts` come in the
     order of the rules.

@@ -1,7 +1,7 @@
 """Labelled values in all the forms that prompts write them. Pure.
 
-Bare (`Root: x`, `ROOT=x`), as list items (`- Root: x`, `4. Root: x`), bold (`**Root:** x`), as headings or labels with the value
-on the line below, in tags (`<root>x</root>`, `<env root="x">`), tables (`| Root | x |`) and fields of JSON.
+Bare (`Root: x`, `ROOT=x`), as list items (`- Root: x`, `4. Root: x`), bold (`**Root:** x`), as headings or labels with the
+value on the line below, in tags (`<root>x</root>`, `<env root="x">`), tables (`| Root | x |`) and fields of JSON.
 A label is compared in one normal form: `current_time`, `currentTime` and `Current Time (UTC)` are `current time`.
 """
 
@@ -22,7 +22,8 @@ from gateway.canonical.text import JSON, Document
 class Field:
     """A label and where its value may be: [start, end) in characters of the text.
 
-    closed: the value is exactly that span (a JSON string, a tag, a cell); else it begins there, and the rule says where it ends.
+    closed: the value is exactly that span (a JSON string, a tag, a cell); else it begins there, and the rule says where it
+    ends.
     """
 
     line: int

@@ -17,28 +17,38 @@ NAME = "ids"
 LABELS = frozenset(
     normal(label)
     for label in """
-    session id|sessionid|session|session uuid|session key|conversation id|conversation|conversation uuid|chat id|thread id|request id
-    requestid|req id|message id|messageid|msg id|trace id|traceid|span id|correlation id|run id|turn id|invocation id|execution id
+    session id|sessionid|session|session uuid|session key|conversation id|conversation|conversation uuid|chat id|thread id
+    request id
+    requestid|req id|message id|messageid|msg id|trace id|traceid|span id|correlation id|run id|turn id|invocation id
+    execution id
     job id|task run id|event id|transaction id|interaction id|nonce|random seed|random nonce|salt|uuid|guid|cache buster
-    call id|parent message id|reply to id|in reply to|update id|x request id|x session id|traceparent|agent run id|instance id|boot id
+    call id|parent message id|reply to id|in reply to|update id|x request id|x session id|traceparent|agent run id
+    instance id|boot id
     sitzungs id|sitzungsid|sitzungskennung|sitzung|anfrage id|anfragekennung|nachrichten id|nachrichtenkennung|unterhaltungs id
     id de session|identifiant de session|id de la session|id de requête|identifiant de requête|id de message|id de conversation
     identifiant de conversation|session n°|id de sesión|identificador de sesión|id de la sesión|id de solicitud|id de mensaje
-    id de conversación|identificador de solicitud|会话id|会话 id|会话标识|请求id|请求 id|请求编号|会话编号|消息编号|消息id|消息 id|对话id|对话 id|追踪id|会话编号|會話id
+    id de conversación|identificador de solicitud|会话id|会话 id|会话标识|请求id|请求 id|请求编号|会话编号|消息编号|消息id
+    消息 id|对话id|对话 id|追踪id
+    会话编号|會話id
     セッションid|セッション id|リクエストid|リクエスト id|メッセージid|メッセージ id|会話id|会話 id|トレースid|トレース id
     """.replace("\n", "|").split("|")
     if label.strip()
 )
-SHORT = frozenset({"session", "conversation", "sitzung", "salt", "in reply to", "instance id", "random seed", "thread", "trace", "span", "request",
-                   "run", "message", "anfrage", "requête", "requete", "solicitud", "sesion", "zufallswert", "turn", "chat"})  # fmt: skip
+SHORT = frozenset({"session", "conversation", "sitzung", "salt", "in reply to", "instance id", "random seed", "thread",
+                   "trace", "span", "request",
+                   "run", "message", "anfrage", "requête", "requete", "solicitud", "sesion", "zufallswert", "turn",
+                   "chat"})  # fmt: skip
 """Labels that also introduce words: their value must look random."""
 
 _WORD_ID = frozenset(
     {"id", "uuid", "guid", "ids", "kennung", "identifier", "identifiant", "identificador", "nummer", "key", "编号", "标识"}
 )
-_WORD_OF = frozenset({"session", "conversation", "chat", "thread", "request", "message", "trace", "span", "correlation", "run", "turn", "invocation",
-                      "execution", "job", "event", "transaction", "interaction", "sitzung", "sitzungs", "anfrage", "nachricht", "nachrichten",
-                      "unterhaltung", "requete", "fil", "echange", "sesion", "solicitud", "mensaje", "conversacion", "hilo", "tour",
+_WORD_OF = frozenset({"session", "conversation", "chat", "thread", "request", "message", "trace", "span", "correlation",
+                      "run", "turn", "invocation",
+                      "execution", "job", "event", "transaction", "interaction", "sitzung", "sitzungs", "anfrage",
+                      "nachricht", "nachrichten",
+                      "unterhaltung", "requete", "fil", "echange", "sesion", "solicitud", "mensaje", "conversacion",
+                      "hilo", "tour",
                       "msg", "req", "prompt", "build", "boot", "call"})  # fmt: skip
 _STOP = frozenset(
     {"the", "this", "of", "de", "la", "le", "du", "der", "des", "del", "el", "current", "aktuelle", "actual", "x"}
@@ -46,7 +56,8 @@ _STOP = frozenset(
 
 _ID = patterns.compile(r"^([\pL\pN][\pL\pN_.:@/=+-]*)")
 _RANDOM = patterns.compile(
-    r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{1,12}[_-][0-9a-z_-]{4,}|[0-9HJKMNP-TV-Z]{26}|[0-9a-f-]{12,}"
+    r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{1,12}[_-][0-9a-z_-]{4,}"
+    r"|[0-9HJKMNP-TV-Z]{26}|[0-9a-f-]{12,}"
     r"|[a-z0-9]{6,24})$"
 )
 _DIGIT = patterns.compile(r"\pN")
@@ -55,13 +66,16 @@ _ENDS = patterns.compile(
 )
 _SENTENCE = patterns.compile(
     r"^(?i:(?:the |your |this )?(?:current )?(?:session|conversation|request|message|trace|thread|run)(?:'s|’s)? id is"
-    r"|(?:the )?id of (?:this|the(?: current)?) (?:session|conversation|request|message|run) is|(?:die )?sitzungs-id (?:ist|lautet)"
-    r"|l['’]identifiant de (?:la )?(?:session|conversation) est|el id de (?:la )?(?:sesión|conversación) es|会话 ?id ?(?:是|为)|セッション ?id ?は)\s*[:：]?\s*`?"
+    r"|(?:the )?id of (?:this|the(?: current)?) (?:session|conversation|request|message|run) is"
+    r"|(?:die )?sitzungs-id (?:ist|lautet)"
+    r"|l['’]identifiant de (?:la )?(?:session|conversation) est|el id de (?:la )?(?:sesión|conversación) es"
+    r"|会话 ?id ?(?:是|为)|セッション ?id ?は)\s*[:：]?\s*`?"
 )
 
 HINTS = (
     pattern(LABELS | SHORT),
-    r"(?i)(?:id|uuid|identifiant|identificador|kennung|编号|标识)[\pL_ -]{0,30}[\"'*_`)]*\s*[:：=|>]|(?:zufallswert|nonce|编号)\s*[:：]",
+    r"(?i)(?:id|uuid|identifiant|identificador|kennung|编号|标识)[\pL_ -]{0,30}[\"'*_`)]*\s*[:：=|>]|(?:zufallswert"
+    r"|nonce|编号)\s*[:：]",
     _SENTENCE.pattern.replace("^", "", 1),
 )
 

@@ -35,7 +35,7 @@ class Memory(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Another number whenever anything but a note was learned or forgotten, so that results that rest on it are not reused."""
+        """Another number whenever anything but a note was learned or forgotten: results that rest on it are not reused."""
 
     def get(self, kind: str, key: bytes) -> Any:
         """The value of a row, or None. Values are shared and must not be changed."""

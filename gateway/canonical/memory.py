@@ -1,9 +1,9 @@
 """Rule `memory`: blocks of memories, recalled facts, retrieved passages and user profiles. Pure.
 
-A block moves whole, and only once there is evidence that it changes: from the second differing version in a route on (absent and
-present differ). It leaves nothing behind, so that a text that has the block and one that has not are the same. Facts are a set: a
-list of them that comes back in another order is given its first-seen order and is no new version. Passages are ranked: their
-order is kept.
+A block moves whole, and only once there is evidence that it changes: from the second differing version in a route on (absent
+and present differ). It leaves nothing behind, so that a text that has the block and one that has not are the same. Facts are a
+set: a list of them that comes back in another order is given its first-seen order and is no new version. Passages are ranked:
+their order is kept.
 """
 
 from __future__ import annotations
@@ -27,41 +27,57 @@ def _labels(text: str) -> frozenset[str]:
 
 
 FACTS = _labels("""
-    memory|memories|user memory|user memories|known facts|facts|recalled facts|relevant facts|remembered facts|saved memories|long term memory
-    long-term memory|short-term memory|relevant memories|recent memories|core memory|memory block|memory blocks|memory context|recall
+    memory|memories|user memory|user memories|known facts|facts|recalled facts|relevant facts|remembered facts
+    saved memories|long term memory
+    long-term memory|short-term memory|relevant memories|recent memories|core memory|memory block|memory blocks
+    memory context|recall
     recalled memories|user profile|profile|about the user|about user|user facts|user info|user information|user preferences
-    what you know about the user|things you remember|what you remember|user context|persistent memory|memory snapshot|memory notes
-    memories about the user|facts about the user|user details|auto memory|working memory|episodic memory|semantic memory|human|persona memory
+    what you know about the user|things you remember|what you remember|user context|persistent memory|memory snapshot
+    memory notes
+    memories about the user|facts about the user|user details|auto memory|working memory|episodic memory|semantic memory
+    human|persona memory
     stored memories|previous memories|learned facts|learned preferences|notes about the user|user summary|conversation memory
     erinnerungen|gedächtnis|bekannte fakten|benutzerprofil|nutzerprofil|fakten|über den benutzer|über den nutzer
     mémoire|souvenirs|faits connus|profil utilisateur|profil de l'utilisateur|faits mémorisés|à propos de l'utilisateur
     memoria|memorias|recuerdos|hechos conocidos|perfil del usuario|perfil de usuario|sobre el usuario|datos recordados
-    记忆|用户记忆|已知事实|用户画像|用户资料|长期记忆|相关记忆|用户档案|用户信息|記憶|メモリ|メモリー|ユーザープロフィール|既知の事実|ユーザー情報
+    记忆|用户记忆|已知事实|用户画像|用户资料|长期记忆|相关记忆|用户档案|用户信息|記憶|メモリ|メモリー|ユーザープロフィール
+    既知の事実|ユーザー情報
     ユーザープロファイル|長期記憶
 """)
 PASSAGES = _labels("""
-    retrieved passages|retrieved context|retrieved documents|retrieved chunks|retrieved information|retrieved knowledge|search results
+    retrieved passages|retrieved context|retrieved documents|retrieved chunks|retrieved information|retrieved knowledge
+    search results
     relevant context|relevant documents|relevant passages|context documents|knowledge base results|rag context|sources|passages
-    recalled passages|knowledge snippets|retrieved memories|recent conversations|conversation summary|previous conversation summary
+    recalled passages|knowledge snippets|retrieved memories|recent conversations|conversation summary
+    previous conversation summary
     session summary|recent activity|recent events|abgerufene passagen|gefundene dokumente|kontextdokumente|passages récupérés
-    documents récupérés|contexte récupéré|pasajes recuperados|documentos recuperados|contexto recuperado|检索结果|检索内容|检索到的内容|相关文档
+    documents récupérés|contexte récupéré|pasajes recuperados|documentos recuperados|contexto recuperado|检索结果|检索内容
+    检索到的内容
+    相关文档
     参考资料|検索結果|取得した文書|関連文書|参考情報
 """)
 
 _FACTS_ABOUT = patterns.compile(
-    r"^(?:(?:known|relevant|recalled|saved|stored|recent|user|long term|important|past|previous|personal|remembered|current|core|key)\s)*"
-    r"(?:(?:memory|memories|facts|recollections|user profile)\s(?:about|from|of|on|for)|(?:preferences|notes)\s(?:about|from))\s(?:the |this |your |our |earlier |previous |past )?"
+    r"^(?:(?:known|relevant|recalled|saved|stored|recent|user|long term|important|past|previous|personal|remembered"
+    r"|current|core|key)\s)*"
+    r"(?:(?:memory|memories|facts|recollections|user profile)\s(?:about|from|of|on|for)|(?:preferences|notes)\s(?:about"
+    r"|from))\s(?:the |this |your |our |earlier |previous |past )?"
     r"(?:user|customer|client|person|guest|caller|patient|student|conversations?|sessions?|chats?|you|them|her|him|\w+)$"
-    r"|^(?:here is |here's |this is )?what (?:you|i|we) (?:know|remember|have learned)(?: about .{1,30})?$|^(?:you|i) remember(?: about .{1,30})?$"
+    r"|^(?:here is |here's |this is )?what (?:you|i|we) (?:know|remember|have learned)(?: about .{1,30})?$|^(?:you"
+    r"|i) remember(?: about .{1,30})?$"
     r"|^was du (?:uber|von) .{1,30} wei(?:ß|ss)t$|^(?:bekanntes|wissen|erinnerungen) (?:uber|an|zu|aus) .{1,30}$"
     r"|^ce que (?:tu sais|vous savez)(?: de| sur| a propos)?.{0,30}$|^souvenirs? (?:pertinents?|utiles?|recents?|de .{1,30})$"
     r"|^lo que (?:sabes|recuerdas)(?: de| del| sobre)?.{0,30}$|^(?:recuerdos|memorias) (?:relevantes|recientes|de .{1,30})$"
-    r"|^(?:你)?(?:已知|记得|了解)的?.{0,12}(?:信息|事实|记忆)$|^关于.{1,12}的(?:记忆|信息|事实)$|^.{0,12}について(?:知っている|覚えている)こと$|^(?:過去|以前)の.{0,8}記憶$"
+    r"|^(?:你)?(?:已知|记得|了解)的?.{0,12}(?:信息|事实|记忆)$|^关于.{1,12}的(?:记忆|信息|事实)$"
+    r"|^.{0,12}について(?:知っている|覚えている)こと$|^(?:過去|以前)の.{0,8}記憶$"
 )
 _PASSAGES_FOUND = patterns.compile(
-    r"^(?:retrieved|relevant|recalled|matching|found|supporting) (?:passages|documents|chunks|snippets|excerpts|context|results|notes)(?: .{1,30})?$"
-    r"|^(?:gefundene|abgerufene|relevante) (?:textstellen|passagen|dokumente|auszuge|abschnitte)$|^(?:passages|extraits|documents) (?:trouves|recuperes|pertinents)$"
-    r"|^(?:pasajes|fragmentos|documentos) (?:encontrados|recuperados|relevantes)$|^(?:检索到的|相关)(?:段落|文档|内容|片段)$|^(?:検索された|関連する|取得した)(?:文書|文章|段落)$"
+    r"^(?:retrieved|relevant|recalled|matching|found|supporting) (?:passages|documents|chunks|snippets|excerpts|context"
+    r"|results|notes)(?: .{1,30})?$"
+    r"|^(?:gefundene|abgerufene|relevante) (?:textstellen|passagen|dokumente|auszuge|abschnitte)$|^(?:passages|extraits"
+    r"|documents) (?:trouves|recuperes|pertinents)$"
+    r"|^(?:pasajes|fragmentos|documentos) (?:encontrados|recuperados|relevantes)$|^(?:检索到的|相关)(?:段落|文档|内容"
+    r"|片段)$|^(?:検索された|関連する|取得した)(?:文書|文章|段落)$"
 )
 
 _HEAD = patterns.compile(
@@ -75,10 +91,13 @@ _INDENTED = patterns.compile(r"^\s+\S")
 
 HINTS = (
     pattern(FACTS | PASSAGES),
-    r"(?i)(?:facts|memor(?:y|ies)|recollections|preferences|notes) (?:about|from|of|on|for) |what (?:you|i|we) (?:know|remember|have)|remember about"
-    r"|was du (?:[uü]ber|von)|bekanntes|erinnerungen|ce que (?:tu sais|vous savez)|souvenirs|lo que (?:sabes|recuerdas)|recuerdos|memorias"
+    r"(?i)(?:facts|memor(?:y|ies)|recollections|preferences|notes) (?:about|from|of|on|for) |what (?:you|i|we) (?:know"
+    r"|remember|have)|remember about"
+    r"|was du (?:[uü]ber|von)|bekanntes|erinnerungen|ce que (?:tu sais|vous savez)|souvenirs|lo que (?:sabes|recuerdas)"
+    r"|recuerdos|memorias"
     r"|记得|已知|了解|关于|ている?こと|の記憶|記憶",
-    r"(?i)(?:retrieved|relevant|recalled|matching|found|supporting) \pL+|gefundene|abgerufene|relevante|trouv[ée]s|r[ée]cup[ée]r[ée]s|pertinents"
+    r"(?i)(?:retrieved|relevant|recalled|matching|found|supporting) \pL+|gefundene|abgerufene|relevante|trouv[ée]s"
+    r"|r[ée]cup[ée]r[ée]s|pertinents"
     r"|encontrados|recuperados|relevantes|检索到的|相关|検索された|関連する|取得した",
 )
 

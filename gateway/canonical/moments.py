@@ -11,13 +11,15 @@ from typing import Any
 from gateway.canonical import patterns
 
 MONTH = (
-    "(?:january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    "(?:january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul"
+    "|aug|sept?|oct|nov|dec"
     "|januar|jänner|februar|märz|mai|juni|juli|oktober|dezember|mrz|okt|dez"
     "|janvier|f[ée]vrier|mars|avril|juin|juillet|ao[uû]t|septembre|octobre|novembre|d[ée]cembre|janv|f[ée]vr|avr|juil|déc"
     "|enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre|ene|abr|ago|dic)"
 )
 _DAYS = (  # the longer spellings first: a word boundary of RE2 knows no accents, so "mi" would be found in "miércoles"
-    "(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag"
+    "(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|montag|dienstag|mittwoch|donnerstag|freitag|samstag"
+    "|sonnabend|sonntag"
     "|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo"
     "|mi[ée]|s[áa]b|mon|tues?|wed|thur?s?|fri|sat|sun|lun|mar|mer|jeu|ven|sam|dim|jue|vie|dom|mo|di|mi|do|fr|sa|so)"
 )
@@ -37,10 +39,12 @@ TIME = (
     rf"|(?:上午|下午|早上|晚上|中午|凌晨|午前|午後)\s?{_CLOCK})"
 )
 DATE = (
-    r"(?:[〇零一二三四五六七八九]{4}年[一二三四五六七八九十]{1,3}月[一二三四五六七八九十]{1,3}[日号號]|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}[/.]\d{1,2}[/.]\d{2}\b"
+    r"(?:[〇零一二三四五六七八九]{4}年[一二三四五六七八九十]{1,3}月[一二三四五六七八九十]{1,3}[日号號]"
+    r"|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}[/.]\d{1,2}[/.]\d{2}\b"
     r"|(?:\d{4}|令和\s?\d{1,2})\s?年\s?\d{1,2}\s?月\s?\d{1,2}\s?[日号號]"
     rf"|(?i:{MONTH})\.?\s+(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}"
-    rf"|(?i:le |der |den |dem |the |el )?\d{{1,2}}(?:\.|st|nd|rd|th|er|º)?[\s-]+(?:of |de )?(?i:{MONTH})\.?,?[\s-]+(?:de |del |of )?\d{{4}})"
+    rf"|(?i:le |der |den |dem |the |el )?\d{{1,2}}(?:\.|st|nd|rd|th|er|º)?[\s-]+(?:of "
+    rf"|de )?(?i:{MONTH})\.?,?[\s-]+(?:de |del |of )?\d{{4}})"
 )
 _STAMP = rf"(?:\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK}|\d{{8}}T\d{{6}})(?:Z|[+-]\d{{2}}:?\d{{2}})?"
 _UNIX = rf"(?i:{WEEKDAY})\s+(?i:{MONTH})\s+\d{{1,2}}\s+{_CLOCK}\s+(?:[AP]M\s+)?(?:[A-Z]{{2,5}}\s+)?\d{{4}}"

@@ -1,8 +1,8 @@
 """Rule `place`: where the agent runs. Pure.
 
-Labelled working directories, roots, branches, hosts, platforms and toolchains; sentences and blocks are in the files beside this.
-A value must look like what its label says (`Root:` a path, `Branch:` one word), so that an instruction with the same first words
-stays ("Branch: always create a new one").
+Labelled working directories, roots, branches, hosts, platforms and toolchains; sentences and blocks are in the files beside
+this. A value must look like what its label says (`Root:` a path, `Branch:` one word), so that an instruction with the same
+first words stays ("Branch: always create a new one").
 """
 
 from __future__ import annotations
@@ -23,38 +23,52 @@ def _labels(text: str) -> frozenset[str]:
 
 
 PATHS = _labels("""
-    working directory|current working directory|cwd|pwd|workdir|work dir|working dir|current directory|current dir|current folder
+    working directory|current working directory|cwd|pwd|workdir|work dir|working dir|current directory|current dir
+    current folder
     working folder|workspace|workspace root|workspace folder|workspace folders|workspace directory|workspace path|workspace dir
-    project root|project directory|project path|project dir|project folder|project|root|root directory|root path|root dir|repo root
+    project root|project directory|project path|project dir|project folder|project|root|root directory|root path|root dir
+    repo root
     repository root|repository path|repo path|repo|repository|git root|git repository root|directory|folder|home|home directory
-    home dir|user home directory|user home|sandbox root|worktree|git worktree|primary working directory|additional working directories|session directory
-    scratch directory|scratchpad directory|temp directory|temporary directory|tmp dir|cwd path|agent workspace|start directory|initial directory
+    home dir|user home directory|user home|sandbox root|worktree|git worktree|primary working directory
+    additional working directories|session directory
+    scratch directory|scratchpad directory|temp directory|temporary directory|tmp dir|cwd path|agent workspace
+    start directory|initial directory
     initial working directory|current workspace|current workspace directory|current project|current file|open file|active file
-    arbeitsverzeichnis|aktuelles arbeitsverzeichnis|aktuelles verzeichnis|projektverzeichnis|projektordner|arbeitsordner|stammverzeichnis
+    arbeitsverzeichnis|aktuelles arbeitsverzeichnis|aktuelles verzeichnis|projektverzeichnis|projektordner|arbeitsordner
+    stammverzeichnis
     arbeitsbereich|verzeichnis|projektpfad|wurzelverzeichnis|heimatverzeichnis|aktueller ordner|projektwurzel
     répertoire de travail|répertoire de travail actuel|répertoire courant|répertoire actuel|dossier de travail|dossier courant
     racine du projet|dossier du projet|répertoire du projet|espace de travail|répertoire|dossier actuel
     directorio de trabajo|directorio de trabajo actual|directorio actual|carpeta de trabajo|carpeta actual|raíz del proyecto
     directorio del proyecto|carpeta del proyecto|espacio de trabajo|directorio
     工作目录|当前工作目录|当前目录|项目根目录|项目目录|工作区|工作区根目录|工作路径|项目路径|工作目錄|當前目錄|根目录|主目录
-    作業ディレクトリ|現在の作業ディレクトリ|カレントディレクトリ|現在のディレクトリ|ワークスペース|プロジェクトルート|プロジェクトのルート|作業フォルダ
+    作業ディレクトリ|現在の作業ディレクトリ|カレントディレクトリ|現在のディレクトリ|ワークスペース|プロジェクトルート
+    プロジェクトのルート|作業フォルダ
     プロジェクトディレクトリ|ルートディレクトリ|ワーキングディレクトリ|ホームディレクトリ
 """)
 WORDS = _labels("""
-    git branch|branch|current branch|current git branch|active branch|main branch|default branch|base branch|git user|git ref|head
-    running on host|running on|on host|upstream|tracking|server|servidor|serveur|knoten|host|hostname|host name|machine|machine name|computer|computer name|container|container id|node|node name|server name|pod
+    git branch|branch|current branch|current git branch|active branch|main branch|default branch|base branch|git user
+    git ref|head
+    running on host|running on|on host|upstream|tracking|server|servidor|serveur|knoten|host|hostname|host name|machine
+    machine name|computer|computer name|container|container id|node|node name|server name|pod
     git commit|commit|current commit|head commit|git sha|last commit|latest commit
     zweig|aktueller zweig|aktueller branch|rechner|rechnername|rechner name
-    branche|branche actuelle|branche git|branche courante|hôte|nom d'hôte|machine hôte|rama|rama actual|rama de git|equipo|nombre del equipo
-    分支|当前分支|git 分支|git分支|主机|主机名|機器名稱|当前git分支|ブランチ|現在のブランチ|git ブランチ|gitブランチ|ホスト|ホスト名
+    branche|branche actuelle|branche git|branche courante|hôte|nom d'hôte|machine hôte|rama|rama actual|rama de git|equipo
+    nombre del equipo
+    分支|当前分支|git 分支|git分支|主机|主机名|機器名稱|当前git分支|ブランチ|現在のブランチ|git ブランチ|gitブランチ|ホスト
+    ホスト名
 """)
 SYSTEMS = _labels("""
-    platform|os|host|current os|host os|user os|user shell|os version|operating system|os name|os type|system|kernel|kernel version|arch|architecture|cpu architecture|cpu arch
-    shell|default shell|user shell|shell path|distro|distribution|terminal|runtime|runtime version|toolchain|compiler|python|python version
+    platform|os|host|current os|host os|user os|user shell|os version|operating system|os name|os type|system|kernel
+    kernel version|arch|architecture|cpu architecture|cpu arch
+    shell|default shell|user shell|shell path|distro|distribution|terminal|runtime|runtime version|toolchain|compiler
+    python|python version
     node version|node.js version|node js version|go version|rust version|java version|ruby version|git version|npm version
     package manager|interpreter|python interpreter|virtual env|virtualenv|venv|active environment|conda environment|gpu|host os
-    betriebssystem|plattform|systemversion|architektur|système d'exploitation|système|plateforme|sistema operativo|plataforma|arquitectura
-    操作系统|平台|系统版本|系统|架构|内核|终端|默认 shell|作業系統|オペレーティングシステム|プラットフォーム|アーキテクチャ|シェル|カーネル
+    betriebssystem|plattform|systemversion|architektur|système d'exploitation|système|plateforme|sistema operativo
+    plataforma|arquitectura
+    操作系统|平台|系统版本|系统|架构|内核|终端|默认 shell|作業系統|オペレーティングシステム|プラットフォーム|アーキテクチャ
+    シェル|カーネル
 """)
 FLAGS = _labels("""
     is directory a git repo|is git repo|is git repository|git repo|git repository|is a git repository|in git repo|git|git dirty
@@ -70,7 +84,8 @@ _FOLDER = patterns.compile(
 
 HINTS = (
     pattern(PATHS | WORDS | SYSTEMS | FLAGS),
-    r"(?i)(?:directory|dir|folder|path|root|cwd|verzeichnis|ordner|r[ée]pertoire|dossier|directorio|carpeta|目录|路径|ディレクトリ|フォルダ)"
+    r"(?i)(?:directory|dir|folder|path|root|cwd|verzeichnis|ordner|r[ée]pertoire|dossier|directorio|carpeta|目录|路径"
+    r"|ディレクトリ|フォルダ)"
     r"(?:\*\*|`|\")?\s*[:：=|]\s*(?:\*\*|`|\")*\s*(?:~|/|[a-z]:[\\/])",
 )
 

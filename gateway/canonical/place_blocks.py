@@ -1,7 +1,7 @@
 """Rule `place`, whole blocks: `<env>` and its kin, git status and recent commits. Pure.
 
-A block goes as a whole only if all of it describes: one sentence that tells the model what to do, and it stays (its labelled lines
-are then moved one by one).
+A block goes as a whole only if all of it describes: one sentence that tells the model what to do, and it stays (its labelled
+lines are then moved one by one).
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ session_context|git|workspace|project_layout|file_tree|directory_tree|directory_
 
 _OPEN = patterns.compile(rf"(?i)^\s*<({TAGS})>\s*$")
 _GIT_LABEL = patterns.compile(
-    r"(?i)^\s*(?:[-*]\s+|#{1,6}\s+)?(?:\*\*)?(git ?_?status|gitstatus|current branch|branch|main branch[^:\n]*|default branch|status|recent commits?|"
-    r"git user|last commits?|latest commits?|recent git commits|commit history|untracked files|untracked|staged|unstaged|modified|"
-    r"modified files|changed files|changes not staged[^:\n]*|changes to be committed|working tree|upstream|remote|uncommitted changes|"
-    r"git branch|git log|aktueller branch|letzte commits|branche actuelle|derniers commits|rama actual|[uú]ltimos commits|最近提交|当前分支|最近のコミット|現在のブランチ|stash(?:es)?)(?:\*\*)?\s*(?:\([^()\n]*\))?\s*[:：]"
+    r"(?i)^\s*(?:[-*]\s+|#{1,6}\s+)?(?:\*\*)?(git ?_?status|gitstatus|current branch|branch|main branch[^:\n]*"
+    r"|default branch|status|recent commits?|"
+    r"git user|last commits?|latest commits?|recent git commits|commit history|untracked files|untracked|staged"
+    r"|unstaged|modified|"
+    r"modified files|changed files|changes not staged[^:\n]*|changes to be committed|working tree|upstream|remote"
+    r"|uncommitted changes|"
+    r"git branch|git log|aktueller branch|letzte commits|branche actuelle|derniers commits|rama actual"
+    r"|[uú]ltimos commits|最近提交|当前分支|最近のコミット|現在のブランチ|stash(?:es)?)(?:\*\*)?\s*(?:\([^()\n]*\))?\s*[:：]"
 )
 _GIT_HEADING = patterns.compile(
-    r"(?i)^\s*#{1,6}\s+(?:git status|recent commits|git|repository status|git state)\s*$|(?i)^\W{2,}\s*(?:git status|recent commits)\s*\W{2,}$"
+    r"(?i)^\s*#{1,6}\s+(?:git status|recent commits|git|repository status|git state)\s*$|(?i)^\W{2,}\s*(?:git status"
+    r"|recent commits)\s*\W{2,}$"
 )
 _GIT_FACT = patterns.compile(
     r"^\s*(?:[-*]\s+)?(?:(?:[ MADRCUT?!]{2}|[MADRCUT]|\?\?)\s+[^\s]+(?:\s+->\s+\S+)?\s*$|`?[0-9a-f]{7,40}`?\s+\S)"
-    r"|^\s*(?:On branch \S+|nothing to commit.*|Your branch is .*|\(?clean\)?|\(?no (?:uncommitted )?changes\)?|working tree clean|(?:ahead|behind)(?: by)? \d+.*|## \S+\.\.\.\S+.*)\s*$"
+    r"|^\s*(?:On branch \S+|nothing to commit.*|Your branch is .*|\(?clean\)?|\(?no (?:uncommitted )?changes\)?"
+    r"|working tree clean|(?:ahead|behind)(?: by)? \d+.*|## \S+\.\.\.\S+.*)\s*$"
     r"|^\s+(?:modified|new file|deleted|renamed|typechange):\s+\S|^\s*\(use \"git .*\)\s*$|^\s*\(none\)\s*$"
 )
 _ASKS = patterns.compile(
@@ -40,7 +46,9 @@ _ASKS = patterns.compile(
 
 HINTS = (
     rf"(?i)^\s*</?(?:{TAGS})>\s*$",
-    r"(?i)git ?_?status|letzte commits|derniers commits|[uú]ltimos commits|最近提交|最近のコミット|^#+ git$|recent (?:git )?commits?|latest commits?|last commits?|(?:^\s*(?:[-*]\s+|#{1,6}\s+)?(?:\*\*)?(?:current |git |aktueller )?branch\s*(?:\*\*)?[:：])|^On branch",
+    r"(?i)git ?_?status|letzte commits|derniers commits|[uú]ltimos commits|最近提交|最近のコミット|^#+ git$"
+    r"|recent (?:git )?commits?|latest commits?|last commits?|(?:^\s*(?:[-*]\s+|#{1,6}\s+)?(?:\*\*)?(?:current |git "
+    r"|aktueller )?branch\s*(?:\*\*)?[:：])|^On branch",
 )
 
 

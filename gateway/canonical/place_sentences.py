@@ -11,7 +11,8 @@ from gateway.canonical.place_values import PATH, SYSTEM, WORD, leaves, length
 from gateway.canonical.text import Document
 
 _FOLDER = (
-    r"(?:(?:primary |temporary |scratch )?(?:working |current |project |root |home |base |source |output |temp )?(?:directory|folder)|cwd"
+    r"(?:(?:primary |temporary |scratch )?(?:working |current |project |root |home |base |source |output "
+    r"|temp )?(?:directory|folder)|cwd"
     r"|workspace(?: root| folder| directory)?|project (?:root|path)|repository root|repo root|repository|repo)"
 )
 _IS = r"(?: is(?: located)?(?: at| in| under)?| lives in)(?: now| currently| set to)?"
@@ -19,23 +20,30 @@ _WHOSE = r"(?:the |your |my |our )?(?:[\w-]+(?:'s|’s)? ){0,2}(?:current |prima
 _LEAD = r"(?:(?:please )?note(?: that|:)? |for (?:your )?(?:reference|context)[,:] |currently,? )?"
 _PATHS = (
     rf"(?:{_WHOSE}{_FOLDER}{_IS}|the (?:absolute )?path (?:of|to) (?:the user(?:'s|’s)|your|the) {_FOLDER} is"
-    r"|(?:you|i)(?: am| are|'re|’re|'m|’m) (?:currently |now )?(?:working|running|operating|located|started|launched) (?:in|from|inside|at|under)"
+    r"|(?:you|i)(?: am| are|'re|’re|'m|’m) (?:currently |now )?(?:working|running|operating|located|started"
+    r"|launched) (?:in|from|inside|at|under)"
     rf"(?: the)?(?: {_FOLDER})?(?: at)?"
-    r"|(?:das |dein |ihr |der |die )?(?:aktuelles? |aktuelle[rn]? )?(?:arbeitsverzeichnis|projektverzeichnis|verzeichnis|ordner|arbeitsordner|projektwurzel)"
+    r"|(?:das |dein |ihr |der |die )?(?:aktuelles? |aktuelle[rn]? )?(?:arbeitsverzeichnis|projektverzeichnis"
+    r"|verzeichnis|ordner|arbeitsordner|projektwurzel)"
     r" (?:ist|lautet|liegt (?:in|unter))|(?:du arbeitest|sie arbeiten) (?:gerade |derzeit )?(?:in|unter)"
-    r"|(?:le |la |votre |ton |ta )?(?:répertoire|dossier|racine)(?: de travail| du projet| courant| actuel)* est|(?:vous travaillez|tu travailles)(?: actuellement)? dans"
-    r"|(?:el |la |tu |su )?(?:directorio|carpeta|raíz)(?: de trabajo| del proyecto| actual)* es|(?:estás trabajando|trabajas|trabaja)(?: actualmente)? en"
+    r"|(?:le |la |votre |ton |ta )?(?:répertoire|dossier|racine)(?: de travail| du projet| courant| actuel)* est"
+    r"|(?:vous travaillez|tu travailles)(?: actuellement)? dans"
+    r"|(?:el |la |tu |su )?(?:directorio|carpeta|raíz)(?: de trabajo| del proyecto| actual)* es|(?:estás trabajando"
+    r"|trabajas|trabaja)(?: actualmente)? en"
     r"|(?:当前|目前)?(?:的)?(?:工作目录|项目根目录|目录|工作区|项目目录)(?:是|为|在)|(?:你|您)(?:正|现在)?在"
     r"|(?:現在の)?(?:作業|カレント)?(?:ディレクトリ|フォルダ|ワークスペース|プロジェクトルート)は)"
 )
 _WORDS = (
-    r"(?:(?:the |your )?(?:current )?(?:git branch|branch|hostname|host name) is|(?:you(?: are|'re|’re) (?:currently )?)?on (?:the )?(?:git )?branch"
+    r"(?:(?:the |your )?(?:current )?(?:git branch|branch|hostname|host name) is|(?:you(?: are|'re"
+    r"|’re) (?:currently )?)?on (?:the )?(?:git )?branch"
     r"|currently on (?:git )?branch|head is (?:now )?at|running (?:inside|in|on) (?:container|host|pod|node|machine|vm)|on host"
-    r"|(?:der )?aktuelle (?:branch|zweig) ist|la branche (?:actuelle|courante) est|la rama actual es|当前分支(?:是|为)|現在のブランチは)"
+    r"|(?:der )?aktuelle (?:branch|zweig) ist|la branche (?:actuelle|courante) est|la rama actual es|当前分支(?:是|为)"
+    r"|現在のブランチは)"
 )
 _SYSTEMS = (
     r"(?:(?:the |my |your )?(?:user(?:'s|’s) |current )?(?:os|operating system|shell|platform)(?: version)? is"
-    r"|(?:you(?: are|'re|’re) )?running on|das betriebssystem ist|le système d['’]exploitation est|el sistema operativo es|操作系统(?:是|为)|(?:実行環境|os)は)"
+    r"|(?:you(?: are|'re|’re) )?running on|das betriebssystem ist|le système d['’]exploitation est"
+    r"|el sistema operativo es|操作系统(?:是|为)|(?:実行環境|os)は)"
 )
 _QUOTE = r"\s*[:：]?\s*(?:\*\*|`|\"|')?"
 _KINDS = tuple(
@@ -43,12 +51,14 @@ _KINDS = tuple(
     for subject, kind in ((_SYSTEMS, SYSTEM), (_WORDS, WORD), (_PATHS, PATH))
 )
 _REVERSED = patterns.compile(
-    r"^(?i:(?:the |your )?(?:repository|repo|project|directory|folder|workspace) (?:at|in|under) )`?(~?/[^\s`,;]+)`?(?i: is (?:your|the) (?:current )?"
+    r"^(?i:(?:the |your )?(?:repository|repo|project|directory|folder|workspace) (?:at|in"
+    r"|under) )`?(~?/[^\s`,;]+)`?(?i: is (?:your|the) (?:current )?"
     r"(?:working directory|workspace|project root))"
 )
 _MORE = patterns.compile(r"^(?:,|，|、|で、)?\s*(?i:and |und |et |y )?")
 _NOUN = patterns.compile(
-    r"(?i)(?:temporary|home|working|root|project|scratch) (?:directory|folder|root)|workspace(?: root)?|repo(?:sitory)? root|git branch|branch|"
+    r"(?i)(?:temporary|home|working|root|project|scratch) (?:directory|folder|root)|workspace(?: root)?"
+    r"|repo(?:sitory)? root|git branch|branch|"
     r"hostname|operating system|shell|platform|container|host|head|verzeichnis|dossier|répertoire|directorio|carpeta|\bos\b"
 )
 

@@ -11,28 +11,34 @@ from gateway.canonical import patterns
 from gateway.canonical.cuts import PLACEHOLDER
 
 PATH = patterns.compile(
-    r"^((?:file://)?(?:~|/|[A-Za-z]:[\\/]|\\\\)[^\s`\"'<>|,;:，、。（(]*(?: [\p{Lu}\pN][^\s`\"'<>|,;:/\\]*(?:[/\\][^\s`\"'<>|,;:]*)?)*)"
+    r"^((?:file://)?(?:~|/|[A-Za-z]:[\\/]|\\\\)[^\s`\"'<>|,;:，、。（(]*(?: [\p{Lu}\pN][^\s`\"'<>"
+    r"|,;:/\\]*(?:[/\\][^\s`\"'<>|,;:]*)?)*)"
 )
 WORD = patterns.compile(r"^([\pL\pN_][\pL\pN_./@#+~:-]*)")
 _VERSIONED = r"[\p{Lu}\p{Ll}][\pL\pN_+-]*(?: [\p{Lu}][\pL\pN_+-]*){0,2} v?\d+(?:\.\d+)+[\w.+-]*"
 _KNOWN = (
-    r"(?i:linux|darwin|mac ?os(?: ?x)?|win(?:dows|32|64)?|freebsd|openbsd|android|ios|ubuntu|debian|fedora|arch|alpine|nixos|wsl2?|"
-    r"bash|zsh|fish|sh|pwsh|powershell|cmd(?:\.exe)?|nushell|x86_64|amd64|arm64|aarch64|x64|python|node|go|rustc?|gcc|clang|java|openjdk|"
+    r"(?i:linux|darwin|mac ?os(?: ?x)?|win(?:dows|32|64)?|freebsd|openbsd|android|ios|ubuntu|debian|fedora|arch|alpine"
+    r"|nixos|wsl2?|"
+    r"bash|zsh|fish|sh|pwsh|powershell|cmd(?:\.exe)?|nushell|x86_64|amd64|arm64|aarch64|x64|python|node|go|rustc?|gcc"
+    r"|clang|java|openjdk|"
     r"ruby|npm|pnpm|yarn|uv|pip|cuda|nvidia|/bin/\w+|/usr/bin/\w+|v?\d+\.\d+)\b"
 )
 SYSTEM = patterns.compile(
-    rf"^({_VERSIONED}(?:, {_VERSIONED})*(?: [(（][^()（）\n]*[)）])?|{_KNOWN}(?:[ \w_/+~-]|\.\S|[(（][^()（）\n]*[)）]){{0,100}}(?:, {_VERSIONED})*)"
+    rf"^({_VERSIONED}(?:, {_VERSIONED})*(?: [(（][^()（）\n]*[)）])?|{_KNOWN}(?:[ \w_/+~-]|\.\S"
+    rf"|[(（][^()（）\n]*[)）]){{0,100}}(?:, {_VERSIONED})*)"
 )
 FLAG = patterns.compile(
     r"^((?i:yes|no|true|false|clean|dirty|ja|nein|oui|non|sí|modified|none|是|否|はい|いいえ))\s*[.。]?\s*$"
 )
 
 _ENDS = patterns.compile(
-    r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。\])）]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$|[.。;]\s|。|[，、]|\s[|·•]\s"
+    r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。\])）]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$"
+    r"|[.。;]\s|。|[，、]|\s[|·•]\s"
     r"|[,;](?:\s|\p{Han})|(?i:and|und|et|y|e)\s|で[す、,。])"
 )
 _INSTRUCTS = patterns.compile(
-    r"(?i)\b(?:must|never|always|should|do not|don't|only|please|use|create|keep|avoid|prefer|required?|supported|niemals|immer|nur|jamais|"
+    r"(?i)\b(?:must|never|always|should|do not|don't|only|please|use|create|keep|avoid|prefer|required?|supported"
+    r"|niemals|immer|nur|jamais|"
     r"toujours|nunca|siempre|solo)\b"
 )
 _CLAUSE = patterns.compile(r"[,;.，、。]|\s(?i:and|und|et|y)\s")

@@ -25,8 +25,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that only observed rules found. behind: characters of the prompt that a change at this place makes a server read
-    again (the rest of the system text and the conversation; at least so much whatever the template).
+    """Something that only observed rules found. behind: characters of the prompt that a change at this place makes a server
+    read again (the rest of the system text and the conversation; at least so much whatever the template).
     """
 
     edit: Edit

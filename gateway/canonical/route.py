@@ -1,8 +1,8 @@
 """Routes: the requests among which evidence is gathered. Pure.
 
-A route is one API, one model, one client and one kind of system text. Two system texts are of one kind when their skeletons (the
-text with what rules take out, and digits, masked) have most lines in common, so that a changed word or an added paragraph does
-not make a stranger of them. The id of a route comes from the first skeleton seen.
+A route is one API, one model, one client and one kind of system text. Two system texts are of one kind when their skeletons
+(the text with what rules take out, and digits, masked) have most lines in common, so that a changed word or an added paragraph
+does not make a stranger of them. The id of a route comes from the first skeleton seen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The system texts of one request: what the rules find, what the evidence of the route says, and how the texts look then.
 
-Pure but for bounded memos. The whole outcome is kept as well, as long as nothing that it rests on changes (`Memory.epoch`): it is
-the same function of the same things.
+Pure but for bounded memos. The whole outcome is kept as well, as long as nothing that it rests on changes (`Memory.epoch`): it
+is the same function of the same things.
 """
 
 from __future__ import annotations

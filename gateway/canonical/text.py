@@ -17,12 +17,17 @@ PROSE, CODE, JSON = 0, 1, 2
 _FENCE = patterns.compile(r"^\s{0,8}(?:[-*+]\s+|\d+[.)]\s+)?(```+|~~~+)")
 _HEADING = patterns.compile(r"^\s{0,3}(#{1,6})\s+\S")
 _SHOWN = (
-    r"\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|shape|few-shot|scenarios?|test cases?|transcripts?|logs?|"
-    r"logfile|change ?log|release notes|history|quotes?|quoted|quotations?|beispiele?|vorlage|muster|protokoll|exemples?|modèle|"
-    r"journal|ejemplos?|plantilla|registro|forme|formes|formato|gabarit|format vorgabe|schreibweise|änderungsverlauf|verlauf|historique|historial)\b|例如|比如|示例|例子|格式|日志|模板|例えば|たとえば|サンプル|ログ|テンプレート|以下の例|書式|形式|様式|書き方|履歴|入力例|出力例"
+    r"\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|shape|few-shot|scenarios?|test cases?"
+    r"|transcripts?|logs?|"
+    r"logfile|change ?log|release notes|history|quotes?|quoted|quotations?|beispiele?|vorlage|muster|protokoll"
+    r"|exemples?|modèle|"
+    r"journal|ejemplos?|plantilla|registro|forme|formes|formato|gabarit|format vorgabe|schreibweise|änderungsverlauf"
+    r"|verlauf|historique|historial)\b|例如|比如|示例|例子|格式|日志|模板|例えば|たとえば|サンプル|ログ|テンプレート"
+    r"|以下の例|書式|形式|様式|書き方|履歴|入力例|出力例"
 )
 _ASKS = (
-    r"\b(?:formatted|such as|like this|looks? like|of (?:this|the) (?:kind|form)|pasted|ignore|deadlines?|milestones?|respond|reply|replies|answers?|outputs?|returns?|say|write|print|"
+    r"\b(?:formatted|such as|like this|looks? like|of (?:this|the) (?:kind|form)|pasted|ignore|deadlines?|milestones?"
+    r"|respond|reply|replies|answers?|outputs?|returns?|say|write|print|"
     r"use this|polic(?:y|ies)|schedule|events?|meetings?|assume|pretend|suppose|if|when)\b"
 )
 _HEADS_SHOWN = patterns.compile(rf"(?i){_SHOWN}")
@@ -85,7 +90,7 @@ class Document:
         )
 
     def metadata(self, number: int) -> bool:
-        """Whether a neighbour of the line is a field of a document's head (version, author...): then a bare date is its date."""
+        """Whether a neighbour of the line is a field of a document's head (version, author): a bare date is its date."""
         return any(not self.blank(near) and _METADATA.match(self.lines[near]) for near in (number - 1, number + 1))
 
     def beginnings(self, number: int) -> Iterator[int]:
@@ -97,7 +102,7 @@ class Document:
             yield match.end()
 
     def field_beginnings(self, number: int) -> Iterator[int]:
-        """Offsets within the line where a label may begin: like `beginnings`, and behind commas, brackets, and before `key=`."""
+        """Offsets within the line where a label may begin: like `beginnings`, and behind commas and brackets, before `key=`."""
         yield from self.beginnings(number)
         for match in _FIELD_BREAK.finditer(self.lines[number]):
             yield match.end()

@@ -20,7 +20,7 @@ Order = tuple[int, ...]
 """A first-seen order, as ranks among the sorted names: (2, 0, 1) is "third by name, then first, then second"."""
 
 SeenFirst = Callable[[tuple[str, ...], Order], Order]
-"""(what identifies the set: tool, path and sorted names; its order now) -> the order in which it was seen first."""
+"""(what identifies the set: tool, path, sorted names; its order now) -> the order in which it was seen first."""
 
 _WRAPPER = ("type", "name", "description", "function", "strict", "parameters", "input_schema", "inputSchema", "output_schema")
 _KEYWORDS = ("$schema", "$id", "$anchor", "$ref", "type", "title", "description", "format", "enum", "const", "default", "examples",
@@ -38,8 +38,8 @@ _WRAPPER_RANK = {name: rank for rank, name in enumerate(_WRAPPER)}
 def canonical(raw: bytes, seen_first: SeenFirst) -> bytes | None:
     """The list of tools `raw` (JSON) in canonical order, or None if it is in that order already.
 
-    Raises Doubt for what cannot be written again faithfully: a key that is there twice, a number that is none, a tool that is no
-    object, text that is no Unicode.
+    Raises Doubt for what cannot be written again faithfully: a key that is there twice, a number that is none, a tool that is
+    no object, text that is no Unicode.
     """
     tools = _faithful(raw)
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):

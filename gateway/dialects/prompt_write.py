@@ -15,8 +15,9 @@ def render(
 ) -> bytes:
     """`raw`, which `before` was read from, with the texts of `after`; tools: new JSON for the list of tools.
 
-    spans: ranges in `raw` that are known already. A system text that `after` no longer has is taken out with its block, or emptied where its place is a message.
-    Raises Doubt if the bytes are not what `before` says; then they must go out as they are.
+    spans: ranges in `raw` that are known already. A system text that `after` no longer has is taken out with its block, or
+    emptied where its place is a message. Raises Doubt if the bytes are not what `before` says; then they must go out as they
+    are.
     """
     changed = {text.path: text.text for text in _texts(after)}
     old = {text.path: text.text for text in _texts(before)}

@@ -1,8 +1,8 @@
 """Request pairs rebuilt from public bug reports, with invented names: what the second request may reuse of the first.
 
-`cases.json`: same_prefix (tools and system equal, and the first request's messages, apart from notes, are a prefix of the second's),
-system_lacks, system_keeps (in both requests), tail_has (in the newest user message of the second), unchanged (paths).
-Where the default configuration does less than the ideal, DEFAULT says what must hold instead.
+`cases.json`: same_prefix (tools and system equal, and the first request's messages, apart from notes, are a prefix of the
+second's), system_lacks, system_keeps (in both requests), tail_has (in the newest user message of the second), unchanged
+(paths). Where the default configuration does less than the ideal, DEFAULT says what must hold instead.
 """
 
 from __future__ import annotations

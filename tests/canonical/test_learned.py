@@ -10,7 +10,8 @@ ON = Settings(rules=frozenset({"learned"}), observe=frozenset())
 
 
 def scene(mood: str) -> str:
-    return f"Scene: a quiet harbour.\nMood is {mood}.\nYou are Pelle.\nAnswer in short sentences.\nNever print secrets.\nStay calm."
+    rules = "Answer in short sentences.\nNever print secrets.\nStay calm."
+    return f"Scene: a quiet harbour.\nMood is {mood}.\nYou are Pelle.\n{rules}"
 
 
 def test_by_default_a_change_is_reported_and_nothing_moves() -> None:

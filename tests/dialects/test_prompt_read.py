@@ -35,7 +35,10 @@ def test_leading_system_and_developer_messages_are_system_text_and_later_ones_ar
 
 def test_unknown_parts_and_images_have_no_text_and_no_note_without_text() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:"}}
-    messages = [{"role": "user", "content": [image, {"type": "text", "text": "What?"}, {"type": "x"}]}, {"role": "user", "content": [image]}]
+    messages = [
+        {"role": "user", "content": [image, {"type": "text", "text": "What?"}, {"type": "x"}]},
+        {"role": "user", "content": [image]},
+    ]
     prompt = read(CHAT, {"messages": messages})
     assert prompt is not None
     assert [message.notable for message in prompt.messages] == [True, False]
@@ -48,12 +51,20 @@ def test_anthropic_tool_results_make_a_tool_message() -> None:
     body = {
         "model": "m",
         "system": [{"type": "text", "text": "one", "cache_control": {}}, {"type": "text", "text": "two"}],
-        "messages": [USER, {"role": "assistant", "content": [{"type": "tool_use"}]}, {"role": "user", "content": [result, {"type": "text", "text": "x"}]}],
+        "messages": [
+            USER,
+            {"role": "assistant", "content": [{"type": "tool_use"}]},
+            {"role": "user", "content": [result, {"type": "text", "text": "x"}]},
+        ],
     }
     prompt = read("/v1/messages", body)
     assert prompt is not None
     assert [text.path for text in prompt.system] == [("system", 0, "text"), ("system", 1, "text")]
-    assert [(message.role, message.notable) for message in prompt.messages] == [("user", True), ("assistant", False), ("tool", False)]
+    assert [(message.role, message.notable) for message in prompt.messages] == [
+        ("user", True),
+        ("assistant", False),
+        ("tool", False),
+    ]
 
 
 def test_responses_input_as_string_and_as_items() -> None:
@@ -96,7 +107,17 @@ def test_no_structure_no_prompt(path: str, body: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("path", sorted(READERS))
 def test_odd_shapes_never_raise(path: str) -> None:
-    for odd in (None, 1, "x", [], {}, [None], [{"role": "user"}], [{"role": "user", "content": 3}], [{"role": "user", "content": [None, 1]}]):
+    for odd in (
+        None,
+        1,
+        "x",
+        [],
+        {},
+        [None],
+        [{"role": "user"}],
+        [{"role": "user", "content": 3}],
+        [{"role": "user", "content": [None, 1]}],
+    ):
         for key in ("messages", "system", "instructions", "input", "prompt", "tools", "model"):
             read(path, {"messages": [USER], "input": "x", "prompt": "x", key: odd})
 

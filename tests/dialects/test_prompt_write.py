@@ -26,7 +26,8 @@ def prompt_of(path: str, raw: bytes) -> Prompt:
 
 
 def test_an_edited_text_is_spliced_and_the_rest_keeps_its_bytes() -> None:
-    raw = b'{ "n":1.10,\n "messages": [ {"role":"system", "content" : "a\\u00e9\\/b" },{"role":"user","content":"hi \\"you\\""} ],"z":1e400 }'
+    system = b'{"role":"system", "content" : "a\\u00e9\\/b" }'
+    raw = b'{ "n":1.10,\n "messages": [ ' + system + b',{"role":"user","content":"hi \\"you\\""} ],"z":1e400 }'
     before = prompt_of(CHAT, raw)
     after = replace(before, system=(Text(before.system[0].path, 'new "text"\n'),))
     assert render(raw, before, after) == raw.replace(b'"a\\u00e9\\/b"', b'"new \\"text\\"\\n"')
@@ -75,7 +76,9 @@ def test_bytes_that_say_something_else_are_a_doubt() -> None:
         render(other, before, replace(before, system=(Text(before.system[0].path, "new"),)))
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b'{"a"', b'{"a":"x', b'{"a":[1,2', b'{"a":{"b":"\\', b'{"a" 1}', b'{"a":1 "b":2}', b"[1]"])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'{"a"', b'{"a":"x', b'{"a":[1,2', b'{"a":{"b":"\\', b'{"a" 1}', b'{"a":1 "b":2}', b"[1]"]
+)
 def test_documents_that_end_early_or_are_none_are_a_doubt(raw: bytes) -> None:
     with pytest.raises(Doubt):
         locate(raw, [("a", "b")])
