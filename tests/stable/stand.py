@@ -23,7 +23,6 @@ import orjson
 from tests.stable.seen import Seen
 from tests.support import personas
 from tests.support.clients import RawClient, Response, post
-from tests.support.connection import Step
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_server import Served
 from tests.support.ollama_runners import Model
@@ -36,8 +35,8 @@ PATIENCE = 10.0
 """Seconds that something which should happen at once may take on a busy machine."""
 
 SAID = "Tray 4 holds 12 gears."
-SCRIPTED = "scripted"
-"""The model of the scripted server."""
+SCRIPTED, LINED = "scripted", "lined"
+"""The models of the scripted servers: one that is plain OpenAI-shaped, and one that looks like an Ollama."""
 
 MODELS: Mapping[str, Model] = {
     model.name: model
@@ -71,6 +70,7 @@ class Stand:
     gateway: GatewayProcess
     fake: Recording
     scripted: ScriptedUpstream
+    lined: ScriptedUpstream
     agent: str = "nobody/1"
     _log_starts: int = field(default=0)
 
@@ -80,9 +80,10 @@ class Stand:
         self.fake.bodies.clear()
         self.fake.served.clear()
         self.fake.forget()
-        self.scripted.requests.clear()
-        for path in EVERY_PATH:
-            self.scripted.on(path, ordinary(Reply(text=SAID)))
+        for server in (self.scripted, self.lined):
+            server.requests.clear()
+            for path in EVERY_PATH:
+                server.on(path, ordinary(Reply(text=SAID)))
         self.says(SAID)
         self._log_starts = len(self.gateway.log)
 
@@ -115,17 +116,13 @@ class Stand:
         """What it reused and computed for it."""
         return self.fake.served[-1]
 
-    def received(self, path: str = "/v1/chat/completions") -> list[Seen]:
-        """Bodies that the scripted server received."""
-        return [Seen(path, request.body) for request in self.scripted.asked(path)]
-
     @property
     def log(self) -> list[dict[str, Any]]:
         """What the gateway logged since the test began."""
         return [orjson.loads(line) for line in self.gateway.log[self._log_starts :].splitlines() if line.startswith("{")]
 
     def logged(self, words: str) -> list[dict[str, Any]]:
-        return [line for line in self.log if words in str(line.get("message") or line.get("msg") or line)]
+        return [line for line in self.log if words in line["message"]]
 
 
 async def ask(url: str, path: str, body: Any, *headers: tuple[str, str], agent: str, raw: bytes | None = None) -> Response:
@@ -144,13 +141,15 @@ async def ask(url: str, path: str, body: Any, *headers: tuple[str, str], agent: 
 @asynccontextmanager
 async def standing(directory: Path, config: Mapping[str, Any] | None = None) -> AsyncIterator[Stand]:
     """The servers and the gateway. config: over the stand's own."""
-    async with Recording(*MODELS.values()) as fake, ScriptedUpstream(personas.openai(SCRIPTED)) as scripted:
+    scripted, lined = ScriptedUpstream(personas.openai(SCRIPTED)), ScriptedUpstream(personas.ollama(LINED))
+    async with Recording(*MODELS.values()) as fake, scripted, lined:
         backends = {
             "ollama": {"kind": "ollama", "url": fake.url, "parallel": 8},
             "scripted": {"kind": "openai", "url": scripted.url, "parallel": 8},
+            "lined": {"kind": "ollama", "url": lined.url, "parallel": 8},
         }
         async with GatewayProcess(directory, {"backends": backends, **(config or {})}) as gateway:
-            yield Stand(gateway, fake, scripted)
+            yield Stand(gateway, fake, scripted, lined)
 
 
 async def eventually(check: Callable[[], Any], what: str) -> Any:
@@ -164,8 +163,3 @@ async def eventually(check: Callable[[], Any], what: str) -> Any:
             return found
         assert time.monotonic() < end, f"not within {PATIENCE} s: {what}"
         await asyncio.sleep(0.02)
-
-
-def refusing(refused: Callable[[bytes], bool], *steps: Step) -> Callable[[Any], tuple[Step, ...]]:
-    """For `steps.choose`: these steps for bodies that are refused, an ordinary answer for the others."""
-    return lambda request: steps if refused(request.body) else (ordinary(Reply(text=SAID)),)
