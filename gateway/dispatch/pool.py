@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,10 @@ class Line(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         self.heard += 1
         super().data_received(data)
+
+
+def _line(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return Line(loop)
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ class Pool(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any):
         super().__init__(limit=0, **options)
-        self._factory = partial[ResponseHandler](Line, loop=self._loop)
+        self._factory = partial[ResponseHandler](_line, self._loop)
 
     async def connect(self, *args: Any, **more: Any) -> Connection:
         connection = await super().connect(*args, **more)

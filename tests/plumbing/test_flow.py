@@ -130,8 +130,7 @@ async def test_a_reused_connection_that_is_reset(rig: Rig, call: Call) -> None:
     async with rig.expects("ok", "ok"):
         assert (await rig.ask(call)).status == 200
         first = (await rig.last(call.path, call.backend)).connection
-        used = sum(request.connection == first and request.answered_by == "script" for request in upstream.requests)
-        upstream.reset_at_request = used + 1
+        upstream.reset_at_request = upstream.connections[first].scripted + 1
         before = len(upstream.asked(call.path))
         response = await rig.ask(call)
         upstream.reset_at_request = None

@@ -76,7 +76,8 @@ class Connection(asyncio.Protocol):
     """One accepted connection. The event loop writes it, and the one task that runs its scripts.
 
     closed_at, closed_how: when (monotonic seconds) and how the peer left; None while it has not, or if this side closed first.
-    sent: bytes handed to the kernel. A peer cannot be seen leaving after `stop_reading`.
+    sent: bytes handed to the kernel; scripted: requests so far that had a script. A peer cannot be seen leaving after
+    `stop_reading`.
     """
 
     def __init__(self, upstream: Plan):
@@ -93,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._reading: tuple[Request, Body] | None = None
         self._requests: asyncio.Queue[tuple[Request, Script]] = asyncio.Queue()
-        self._scripted = 0
+        self.scripted = 0
         self._writable = asyncio.Event()
         self._left = asyncio.Event()
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -188,8 +189,8 @@ class Connection(asyncio.Protocol):
         script = self.upstream.script_for(request)
         self.upstream.requests.append(request)
         self.upstream.arrived.set()
-        self._scripted += request.answered_by == "script"
-        if request.answered_by == "script" and self._scripted == self.upstream.reset_at_request:
+        self.scripted += request.answered_by == "script"
+        if request.answered_by == "script" and self.scripted == self.upstream.reset_at_request:
             self.rst()
             return
         self._reading = (request, Body.of(headers, otherwise="length"))

@@ -65,9 +65,10 @@ class ScriptedUpstream:
         self._once[where].append(Script(steps, at_head))
 
     def forget(self) -> None:
-        """Takes all scripts away; what was recorded stays."""
+        """Takes all scripts away and forgets the requests; connections stay."""
         self._standing.clear()
         self._once.clear()
+        self.requests.clear()
 
     def script_for(self, request: Request) -> Script:
         places = [f"{request.method} {request.path}", request.path]
