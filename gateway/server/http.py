@@ -41,7 +41,7 @@ class Connection(RequestHandler):
                 content.feed_eof()
 
     def close(self) -> None:
-        """Take no further request. aiohttp stops listening to an idle connection here but leaves it open, a trap for clients."""
+        """Take no further request. aiohttp leaves an idle connection open here, but never reads from it again."""
         idle = self._waiter is not None
         super().close()
         if idle and self.transport is not None:
