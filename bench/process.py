@@ -20,7 +20,8 @@ daemon off; worker_processes 1; pid {dir}/nginx.pid; error_log {dir}/error.log w
 events {{ worker_connections 4096; }}
 http {{
   access_log off; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/f;
-  uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s; client_max_body_size 0; client_body_buffer_size 2m; keepalive_requests 1000000;
+  uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s; client_max_body_size 0; client_body_buffer_size 2m;
+  keepalive_requests 1000000;
   upstream model {{ server 127.0.0.1:{upstream}; keepalive 256; keepalive_requests 1000000; }}
   server {{
     listen 127.0.0.1:{port} backlog=2048;
