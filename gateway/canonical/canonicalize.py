@@ -32,7 +32,7 @@ class Canonicalizer:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._rules = SystemRules(settings)
-        self._tools: Memo[_Tools] = Memo(MEMO)
+        self._tools: Memo[Ordered] = Memo(MEMO)
 
     def canonicalize(self, raw: bytes, prompt: Prompt, who: Client, known: Memory, now: float) -> Result:
         """raw: the body that `prompt` was read from; known: what the ledger knows; now: wall clock, seconds. Never raises."""
@@ -50,14 +50,9 @@ class Canonicalizer:
         return result if self.settings.mode == "rewrite" else _observed(original, result)
 
     def _canonicalize(self, raw: bytes, prompt: Prompt, who: Client, known: Memory, now: float) -> Result:
-        system = self._rules.judge(prompt, who, known)
+        spans = self.locate(raw, prompt)
+        system, ordered = self.judge(raw, prompt, spans, who, known)
         placed = notes.place(prompt.messages, system.items, system.route, known, self.settings, now)
-        spans = (
-            locate(raw, _places(prompt, placed), tuple(raw for raw, _ in self._tools))
-            if _edited(prompt, system, placed)
-            else {}
-        )
-        ordered = self._order_tools(raw, prompt, spans, known)
         evidence = (*system.rows, *ordered.rows)
         if placed is None:
             return Result(raw, prompt, remember=evidence, route=system.route, reason="no message to carry a note")
@@ -75,9 +70,23 @@ class Canonicalizer:
             route=system.route,
         )
 
-    def _order_tools(self, raw: bytes, prompt: Prompt, spans: Mapping[Path, Span], known: Memory) -> _Tools:
+    def locate(self, raw: bytes, prompt: Prompt) -> dict[Path, Span]:
+        """Where in the body the parts are that may be edited: one pass over the bytes finds them all. Raises Doubt."""
+        paths = [text.path for text in prompt.system]
+        paths += [text.path[:2] for text in prompt.system if len(text.path) == 3 and text.path[0] == "system"]
+        paths += [message.texts[0].path for message in prompt.messages if message.notable]
+        paths += [prompt.tools[0]] if prompt.tools else []
+        return locate(raw, paths, tuple(before for before, _ in self._tools)) if paths else {}
+
+    def judge(
+        self, raw: bytes, prompt: Prompt, spans: Mapping[Path, Span], who: Client, known: Memory
+    ) -> tuple[System, Ordered]:
+        """What the rules say about the system texts and the tools. spans: as `locate` found them."""
+        return self._rules.judge(prompt, who, known), self._order_tools(raw, prompt, spans, known)
+
+    def _order_tools(self, raw: bytes, prompt: Prompt, spans: Mapping[Path, Span], known: Memory) -> Ordered:
         if not prompt.tools or TOOLS not in self.settings.rules:
-            return _Tools(None, (), ())
+            return Ordered(None, (), ())
         start, end = spans[prompt.tools[0]]
         key = (raw[start:end], known.epoch)
         if (kept := self._tools.peek(key)) is not None:
@@ -89,7 +98,7 @@ class Canonicalizer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tools:
+class Ordered:
     """raw: the list of tools in canonical order, None if it is already."""
 
     raw: bytes | None
@@ -97,7 +106,7 @@ class _Tools:
     rows: tuple[Row, ...]
 
 
-def _order(raw: bytes, settings: Settings, known: Memory) -> _Tools:
+def _order(raw: bytes, settings: Settings, known: Memory) -> Ordered:
     rows: list[Row] = []
 
     def seen_first(what: tuple[str, ...], order: tools.Order) -> tools.Order:
@@ -110,25 +119,12 @@ def _order(raw: bytes, settings: Settings, known: Memory) -> _Tools:
 
     new = tools.canonical(raw, seen_first)
     edits = (Edit(TOOLS, TOOLS, 0, raw.decode("utf-8", "replace"), new.decode()),) if new is not None else ()
-    return _Tools(new, edits, tuple(rows))
+    return Ordered(new, edits, tuple(rows))
 
 
 def _too_long(texts: Sequence[Text], limit: int) -> bool:
     characters = sum(len(text.text) for text in texts)
     return characters > limit or (characters * 4 > limit and sum(len(digests.encode(text.text)) for text in texts) > limit)
-
-
-def _edited(prompt: Prompt, system: System, placed: notes.Placed | None) -> bool:
-    """Whether anything in the bytes must be found: tools are looked at, or a text changes."""
-    return bool(prompt.tools or system.edits or (placed and placed.notes))
-
-
-def _places(prompt: Prompt, placed: notes.Placed | None) -> list[Path]:
-    """The parts of a body that may be edited, so that one pass over the bytes finds them all."""
-    paths = [text.path for text in prompt.system]
-    paths += [text.path[:2] for text in prompt.system if len(text.path) == 3 and text.path[0] == "system"]
-    paths += [prompt.messages[at].texts[0].path for at in placed.notes] if placed else []
-    return [*paths, prompt.tools[0]] if prompt.tools else paths
 
 
 def _with_notes(messages: tuple[Message, ...], placed: Mapping[int, notes.Note]) -> tuple[Message, ...]:

@@ -38,7 +38,7 @@ class Change:
 
 
 def lines(text: str) -> Lines:
-    return Lines(text, [zlib.crc32(encode(line)) for line in text.split("\n")[:LINES]])
+    return Lines(text, [zlib.crc32(line) for line in encode(text).split(b"\n", LINES)[:LINES]])
 
 
 def judge(now: Lines, route: bytes, memory: Memory) -> tuple[list[Change], list[Row]]:

@@ -44,7 +44,7 @@ def _spellings(path: str) -> Sequence[str]:
 
 
 def _in_code(document: Document, offset: int) -> bool:
-    low, high = 0, len(document.starts)
+    low, high = 0, len(document.lines)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if document.starts[middle] <= offset else (low, middle)

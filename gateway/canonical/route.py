@@ -45,9 +45,9 @@ class Route:
 
 def skeleton(texts: Sequence[str]) -> Skeleton:
     """The skeleton of system texts from which what rules take out is gone already."""
-    masked = _DIGITS.sub("0", "\n".join(texts))
-    lines = {zlib.crc32(encode(line.strip())) for line in masked.split("\n") if line.strip()}
-    return Skeleton(digest(b"", encode(masked)), tuple(sorted(lines)[:SKETCH]))
+    masked = encode(_DIGITS.sub("0", "\n".join(texts)))
+    lines = {zlib.crc32(stripped) for line in masked.split(b"\n") if (stripped := line.strip())}
+    return Skeleton(digest(b"", masked), tuple(sorted(lines)[:SKETCH]))
 
 
 def resolve(scope: bytes, shape: Skeleton, memory: Memory) -> tuple[Route, list[Row]]:

@@ -6,6 +6,7 @@ Everything that decides *where a rule may look at all* is here, so that the rule
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 import orjson
 
@@ -53,11 +54,7 @@ class Document:
     def __init__(self, text: str) -> None:
         self.text = text
         self.lines = text.split("\n")
-        self.starts: list[int] = []
-        at = 0
-        for line in self.lines:
-            self.starts.append(at)
-            at += len(line) + 1
+        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
         self._fences = self._find_fences() if "```" in text or "~~~" in text else None
 
     def kind(self, number: int) -> int:

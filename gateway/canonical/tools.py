@@ -17,15 +17,15 @@ import orjson
 from gateway.dialects.prompt_ranges import Doubt
 
 Order = tuple[int, ...]
-"""A first-seen order, as ranks among the sorted names: (2, 0, 1) is "third by name, then first, then second"."""
+"""A first-seen order, as ranks among sorted names: (2, 0, 1) is "third by name, then first, then second"."""
 
 SeenFirst = Callable[[tuple[str, ...], Order], Order]
 """(what identifies the set: tool, path, sorted names; its order now) -> the order in which it was seen first."""
 
 _WRAPPER = ("type", "name", "description", "function", "strict", "parameters", "input_schema", "inputSchema", "output_schema")
-_KEYWORDS = ("$schema", "$id", "$anchor", "$ref", "type", "title", "description", "format", "enum", "const", "default", "examples",
-             "properties", "required", "additionalProperties", "patternProperties", "items", "prefixItems",
-             "anyOf", "oneOf", "allOf", "not", "$defs", "definitions")  # fmt: skip
+_KEYWORDS = ("$schema", "$id", "$anchor", "$ref", "type", "title", "description", "format", "enum", "const", "default",
+             "examples", "properties", "required", "additionalProperties", "patternProperties", "items",
+             "prefixItems", "anyOf", "oneOf", "allOf", "not", "$defs", "definitions")  # fmt: skip
 _SCHEMAS = frozenset({"parameters", "input_schema", "inputSchema", "output_schema", "outputSchema"})
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
