@@ -40,7 +40,9 @@ async def probe(control: Control) -> Probe:
 
 VLLM = Kind(
     name=KIND,
-    serves=frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"}),
+    serves=frozenset(
+        {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"}
+    ),
     probe=probe,
     lists={"/v1/models": "id"},
     probes=frozenset({"/version"}),
