@@ -30,13 +30,22 @@ PATH = "/v1/chat/completions"
 WHO = Client("127.0.0.1", "bench/1", "")
 NOW = 1_000_000.0
 LIMITS = {"steady": 50e-6, "first: system text": 5e-3, "first: tools": 5e-3, "first: both": 5e-3}
-PARAGRAPH = (
+PARAGRAPH = (  # like the prompts of agents: mostly rules in prose, some of them about what the detectors look for
     "You are a careful helper in a small lab. Read the file before you change it, and say what you changed.\n"
     "- Prefer the tools to guessing, and never print secrets.\n"
     "- Use the current date only if the user asks for it.\n"
     "- Branch names are short; the main branch is never pushed to.\n\n"
     "## Working with files\n"
-    "Open the session log when the user asks about a request. Quote at most ten lines of it, with their numbers.\n\n"
+    "Open the session log when the user asks about a request. Quote at most ten lines of it, with their numbers.\n"
+    "Say which file a line is from. Leave out what the user has seen already, and never invent a line that is not there.\n"
+    "1. Look for the newest entry first and read backwards from it until the cause is clear.\n"
+    "2. Name the cause in one sentence, then the change that mends it.\n"
+    "3. Ask before you touch more than three files, or any file outside the tray that was named.\n\n"
+    "## Answering\n"
+    "Answer in short sentences without decoration. Use lists only where an order matters, tables only for numbers.\n"
+    "- Metric units, no emoji, file names in quotes, code in fences with the name of its language.\n"
+    "- If a question has no answer in the files, say so and say where you have looked for it.\n"
+    "- Keep what the user calls things: a tray is a tray, even if the file calls it a box.\n\n"
 )
 
 

@@ -147,8 +147,8 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
         for field in fields(document, number):
             if (length := _labelled(document, field)) and not document.shown(field.line):
                 yield _cut(document, field.name, field.start, field.start + length, field)
-        if document.prose(number) and not document.shown(number):
-            yield from _sentences(document, number)
+        if document.prose(number) and (stated := list(_sentences(document, number))) and not document.shown(number):
+            yield from stated
     yield from _alone(document, lines)
 
 

@@ -116,8 +116,8 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
             value = _field_value(document, field)
             if value and not document.shown(field.line):
                 yield Cut(field.start, field.start + len(value), NAME, field.name, f"{field.name}: {value}", value, stale=True)
-        if document.prose(number) and not document.shown(number):
-            yield from _sentences(document, number)
+        if document.prose(number) and (stated := list(_sentences(document, number))) and not document.shown(number):
+            yield from stated
 
 
 def _field_value(document: Document, field: Field) -> str:

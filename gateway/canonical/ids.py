@@ -84,13 +84,13 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
     """Ids of something that is new with every session or request. `lines`: those that the hints hit."""
     for number in lines:
         for field in fields(document, number):
-            if not _known(field.label) or document.shown(field.line):
+            if not _known(field.label):
                 continue
             value = _value(document.text[field.start : field.end], field.label in SHORT, field.closed)
-            if value:
+            if value and not document.shown(field.line):
                 yield Cut(field.start, field.start + len(value), NAME, field.name, f"{field.name}: {value}", value, stale=True)
-        if document.prose(number) and not document.shown(number):
-            yield from _sentences(document, number)
+        if document.prose(number) and (stated := list(_sentences(document, number))) and not document.shown(number):
+            yield from stated
 
 
 def _known(label: str) -> bool:

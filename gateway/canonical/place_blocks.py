@@ -56,10 +56,10 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
     """Whole blocks that describe where the agent runs. `lines`: those that the hints hit."""
     done = -1
     for number in lines:
-        if number <= done or not document.prose(number) or document.shown(number):
+        if number <= done or not document.prose(number):
             continue
         last = _tagged(document, number) or _git(document, number)
-        if last:
+        if last and not document.shown(number):
             done = last
             yield _cut(document, number, last)
 

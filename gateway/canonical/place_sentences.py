@@ -50,6 +50,7 @@ _KINDS = tuple(
     (patterns.compile(rf"^(?i:{_LEAD}{subject}){_QUOTE}"), kind)
     for subject, kind in ((_SYSTEMS, SYSTEM), (_WORDS, WORD), (_PATHS, PATH))
 )
+_ANY = patterns.compile(rf"^(?i:{_LEAD}(?:{_SYSTEMS}|{_WORDS}|{_PATHS})){_QUOTE}[^\s]")
 _REVERSED = patterns.compile(
     r"^(?i:(?:the |your )?(?:repository|repo|project|directory|folder|workspace) (?:at|in"
     r"|under) )`?(~?/[^\s`,;]+)`?(?i: is (?:your|the) (?:current )?"
@@ -73,8 +74,10 @@ HINTS = (
 def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
     """Places that sentences state. `lines`: those that the hints hit."""
     for number in lines:
-        if document.prose(number) and not document.shown(number):
-            yield from _in_line(document.lines[number], document.starts[number], list(document.beginnings(number)))
+        if document.prose(number):
+            stated = list(_in_line(document.lines[number], document.starts[number], list(document.beginnings(number))))
+            if stated and not document.shown(number):
+                yield from stated
 
 
 def _in_line(line: str, base: int, beginnings: list[int]) -> Iterator[Cut]:
@@ -92,13 +95,13 @@ def _in_line(line: str, base: int, beginnings: list[int]) -> Iterator[Cut]:
 
 def _statement(rest: str) -> tuple[int, int, str] | None:
     """(start, end, introduction) of the place in a sentence that begins here."""
-    for pattern, kind in _KINDS:
+    for pattern, kind in _KINDS if _ANY.match(rest) else ():
         intro = pattern.match(rest)
         if intro and (size := length(kind, rest[intro.end() :])):
             value = rest[intro.end() : intro.end() + size]
             if kind is not WORD or any(not letter.isalpha() for letter in value) or "branch" in intro[0].lower():
                 return intro.end(), intro.end() + size, intro[0]
-    found = _REVERSED.match(rest)
+    found = _REVERSED.match(rest) if "/" in rest else None
     return (found.start(1), found.end(1), found[0]) if found else None
 
 

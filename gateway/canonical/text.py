@@ -5,6 +5,7 @@ Everything that decides *where a rule may look at all* is here, so that the rule
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 
@@ -16,7 +17,6 @@ PROSE, CODE, JSON = 0, 1, 2
 """What a line belongs to: running text, a code fence, or a fence whose whole body is one JSON object."""
 
 _FENCE = patterns.compile(r"^\s{0,8}(?:[-*+]\s+|\d+[.)]\s+)?(```+|~~~+)")
-_HEADING = patterns.compile(r"^\s{0,3}(#{1,6})\s+\S")
 _SHOWN = (
     r"\b(?:examples?|e\.g|for instance|samples?|templates?|schemas?|formats?|shape|few-shot|scenarios?|test cases?"
     r"|transcripts?|logs?|"
@@ -42,17 +42,21 @@ _METADATA = patterns.compile(
 )
 _BREAK = patterns.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
 _FIELD_BREAK = patterns.compile(r"[,，、]\s*|\s[(\[（]")
+_FIELD_BREAKS = frozenset(",，、([（")
 _KEY = patterns.compile(r"\s([\pL_][\pL\pN_]*)=")
+_BREAKS = frozenset(".!?。！？；;|·•")
 _BEGIN = patterns.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?[\[(（【]?(?:\*\*|__|[*_])?")
 
 
 class Document:
     """One system text. Offsets are in characters of the text."""
 
-    __slots__ = ("_fences", "lines", "starts", "text")
+    __slots__ = ("_fences", "_shown", "_tree", "lines", "starts", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._tree: list[tuple[int, int]] | None = None
+        self._shown: dict[int, bool] = {}
         self.lines = text.split("\n")
         self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
         self._fences = self._find_fences() if "```" in text or "~~~" in text else None
@@ -67,10 +71,9 @@ class Document:
 
     def heading(self, number: int) -> int:
         """1-6 for a Markdown heading, else 0."""
-        if "#" not in self.lines[number][:4]:
-            return 0
-        match = _HEADING.match(self.lines[number])
-        return len(match[1]) if match and self.kind(number) == PROSE else 0
+        line = self.lines[number].lstrip(" ")
+        level = len(line) - len(line.lstrip("#"))
+        return level if 0 < level < 7 and line[level : level + 1] in (" ", "\t") and self.kind(number) == PROSE else 0
 
     def blank(self, number: int) -> bool:
         """Whether there is nothing at this line; lines outside the text are blank."""
@@ -81,10 +84,10 @@ class Document:
 
         So it is when a line that introduces it says so: one with a colon over its paragraph or list, or a heading over it.
         """
-        introductions = self._introductions(number)
-        return any(_INTRODUCES_SHOWN.search(line) for line in introductions) or any(
-            _HEADS_SHOWN.search(line) for line in self._headings(number)
-        )
+        if number not in self._shown:
+            introduced = any(_INTRODUCES_SHOWN.search(line) for line in self._introductions(number))
+            self._shown[number] = introduced or any(_HEADS_SHOWN.search(line) for line in self._headings(number))
+        return self._shown[number]
 
     def metadata(self, number: int) -> bool:
         """Whether a neighbour of the line is a field of a document's head (version, author): a bare date is its date."""
@@ -95,16 +98,20 @@ class Document:
         line = self.lines[number]
         begin = _BEGIN.match(line)
         yield begin.end() if begin else 0
-        for match in _BREAK.finditer(line):
-            yield match.end()
+        if not _BREAKS.isdisjoint(line):
+            for match in _BREAK.finditer(line):
+                yield match.end()
 
     def field_beginnings(self, number: int) -> Iterator[int]:
         """Offsets within the line where a label may begin: like `beginnings`, and behind commas and brackets, before `key=`."""
         yield from self.beginnings(number)
-        for match in _FIELD_BREAK.finditer(self.lines[number]):
-            yield match.end()
-        for match in _KEY.finditer(self.lines[number]):
-            yield match.start(1)
+        line = self.lines[number]
+        if not _FIELD_BREAKS.isdisjoint(line):
+            for match in _FIELD_BREAK.finditer(line):
+                yield match.end()
+        if "=" in line:
+            for match in _KEY.finditer(line):
+                yield match.start(1)
 
     def _introductions(self, number: int) -> Iterator[str]:
         """Lines that say what the line is: those with a colon at their end above it, as far as its paragraph or list goes."""
@@ -128,13 +135,26 @@ class Document:
 
     def _headings(self, number: int) -> Iterator[str]:
         """The headings over a line, innermost first."""
-        level = 7
-        for at in range(number - 1, -1, -1):
-            if 0 < (found := self.heading(at)) < level:
-                level = found
-                yield self.lines[at]
-            if level == 1:
-                return
+        if self._tree is None:
+            self._tree = self._heading_tree()
+        at = bisect_left(self._tree, number, key=lambda heading: heading[0]) - 1
+        while at >= 0:
+            line, at = self._tree[at]
+            yield self.lines[line]
+
+    def _heading_tree(self) -> list[tuple[int, int]]:
+        """For each heading its line, and the index of the heading over it, or -1."""
+        tree: list[tuple[int, int]] = []
+        levels: list[int] = []
+        for number, line in enumerate(self.lines):
+            level = self.heading(number) if "#" in line else 0
+            if level:
+                above = len(tree) - 1
+                while above >= 0 and levels[above] >= level:
+                    above = tree[above][1]
+                tree.append((number, above))
+                levels.append(level)
+        return tree
 
     def _find_fences(self) -> list[int]:
         kinds, number = [PROSE] * len(self.lines), 0
