@@ -19,14 +19,15 @@ async def rig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(autouse=True)
-def no_scripts_left(rig: Rig) -> Iterator[None]:
+def no_scripts_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    for upstream in rig.upstreams.values():
-        upstream.forget()
+    if "rig" in request.fixturenames:
+        for upstream in request.getfixturevalue("rig").upstreams.values():
+            upstream.forget()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a module share its loop, because they share its servers."""
     for item in items:
-        if "/plumbing/" in item.nodeid or item.nodeid.startswith("plumbing/"):
+        if "plumbing" in item.path.parts:
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)

@@ -205,8 +205,15 @@ async def eventually(check: Callable[[], Any], what: str, shown: Callable[[], An
 
 
 @asynccontextmanager
-async def running(directory: Path, config: Mapping[str, Any] | None = None, **backend: Any) -> AsyncIterator[Rig]:
-    """The three servers and the gateway. config: over the rig's own; backend: fields of every backend."""
+async def running(
+    directory: Path,
+    config: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
+    url: str | None = None,
+    **backend: Any,
+) -> AsyncIterator[Rig]:
+    """The three servers and the gateway. config: over the rig's own; more: further backends; url: where the gateway listens, if
+    `listen` is a list; backend: fields of the three backends."""
     async with AsyncExitStack() as stack:
         upstreams = {
             "llama": ScriptedUpstream(personas.llamacpp("tiny", slots=64)),
@@ -219,8 +226,9 @@ async def running(directory: Path, config: Mapping[str, Any] | None = None, **ba
         backends = {
             name: {"kind": kinds[name], "url": upstream.url, "parallel": 64, **backend} for name, upstream in upstreams.items()
         }
-        settings = {"backends": backends, **(config or {})}
+        settings = {"backends": {**backends, **(more or {})}, **(config or {})}
         gateway = await stack.enter_async_context(GatewayProcess(directory, settings))
+        gateway.url = url or gateway.url
         yield Rig(gateway, upstreams)
 
 
