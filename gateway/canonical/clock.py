@@ -136,8 +136,11 @@ HINTS = (
     r"(?i)(?:date|time|timestamp|clock|week|month|day|时间戳|时间|時刻|datum|uhrzeit|heure|hora|fecha)[ _](?:now"
     r"|for (?:the )?user|ms|utc|actuel|actual)",
     _SENTENCES.join((r"(?i)", r"\s*[:：]?\s*(?:\*\*|`|[(（])?(?:\pN|上午|下午|\pL)")),
-    rf"(?i)^\W*(?:(?:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today|date|time)[,:]?\s+)?(?:{WEEKDAY}"
-    rf"|\pN|{MONTH})",
+    r"(?i)^\W*(?:(?:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today),?\s+)?"
+    rf"(?:{WEEKDAY}(?:,?\s.{{0,14}}\pN|\W*$)|\d{{1,2}}[:：]\d|\d{{4}}[-/.年]|\d{{1,2}}[-./]\d|\d{{8}}T"
+    rf"|\d{{1,2}}\s?(?:[ap]\.?\s?m|h|uhr|[时時点點])"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|\.|er|º)?\s+(?:de |of )?{MONTH}|{MONTH}\.?\s+\d|[〇二][〇零一二三四五六七八九]"
+    rf"|[上下午早晚中凌]\pL?\s?\d)",
 )
 
 
