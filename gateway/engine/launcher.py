@@ -44,6 +44,7 @@ _SWITCHES: dict[tuple[str, ...], str] = {
     ("--metrics",): "endpoint_metrics",
     ("--props",): "endpoint_props",
     ("--slots",): "endpoint_slots",
+    ("--embeddings",): "embedding",
 }
 _TEXTS: dict[tuple[str, ...], str] = {
     ("--models-dir",): "models_dir",
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-a", "--alias", help="name of the model in replies and lists")
     parser.add_argument("--api-key", action="append")
     parser.add_argument("--slot-save-path", help="directory for the files of POST /slots/N?action=save")
+    parser.add_argument("--pooling", choices=["none", "mean", "cls", "last"], help="how embeddings are made of tokens")
     for names, (field, kind) in _NUMBERS.items():
         parser.add_argument(*names, dest=field, type=kind, metavar="N")
     for names, field in _SWITCHES.items():
@@ -115,6 +117,10 @@ def _apply(args: argparse.Namespace, params: Any) -> None:
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = args.threads
     if "alias" in given:
         params.model_alias = {args.alias}
+    if "pooling" in given:
+        import xllamacpp
+
+        params.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{args.pooling.upper()}")
     if "api_key" in given:
         params.api_keys = args.api_key
     if "slot_save_path" in given:

@@ -50,7 +50,7 @@ def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchang
 def body_for(call: Call, target: Target, kind: Kind) -> bytes:
     """The client's bytes, but for a model name that is an alias, and a request for token counts where none would come."""
     fields = {}
-    if target.model is not None and target.model != call.model:
+    if renames(target, call.model, kind):
         fields["model"] = orjson.dumps(target.model)
     if options := _usage_options(call, kind):
         fields["stream_options"] = options
@@ -63,6 +63,16 @@ def body_for(call: Call, target: Target, kind: Kind) -> bytes:
             f"{call.model!r} is an alias, and this body cannot be edited ({error}); name {target.model!r} itself.",
             code="body_not_editable",
         ) from error
+
+
+def renames(target: Target, asked: str | None, kind: Kind) -> bool:
+    """Whether the backend must be told another name than the client wrote. Replies repeat the name that was told, so a server
+    to which `x` and `x:latest` are one model is told the client's spelling."""
+    if target.model is None or asked is None:
+        return target.model is not None
+    if kind.latest:
+        return target.model.removesuffix(":latest") != asked.removesuffix(":latest")
+    return target.model != asked
 
 
 def hides_usage(call: Call, kind: Kind) -> bool:

@@ -18,6 +18,7 @@ from gateway.server.body import invite, read_body, read_head, rest_of
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
 from gateway.server.headers import to_client, to_upstream
+from gateway.server.orders import renames
 from gateway.server.replies import next_piece, our_headers
 from gateway.values import Target
 from gateway.wire.splice import head_field, set_fields
@@ -54,7 +55,7 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
         return out
 
     def payload(target: Target, kind: Kind) -> Body:
-        return _renamed(body, target.model) if isinstance(body, bytes) and target.model not in (None, asked) else body
+        return _renamed(body, target.model) if isinstance(body, bytes) and renames(target, asked, kind) else body
 
     order = Order(
         method=request.method,
