@@ -65,7 +65,7 @@ _NOUN = patterns.compile(
 
 HINTS = (
     rf"(?i){_PATHS}{_QUOTE}(?:file:|~|/|[a-z]:[\\/]|\\\\)",
-    rf"(?i){_WORDS}{_QUOTE}[\pL\pN]",
+    rf"(?i){_WORDS}{_QUOTE}[\pL\pN_][\pL\pN_./@#+~:-]*(?:`|\"|'|\*\*)?\s*(?:$|[^\pL\pN\s]|です|(?:and|und|et|y|on) )",
     rf"(?i){_SYSTEMS}{_QUOTE}[\pL\pN/]",
     r"(?i)(?:repository|repo|project|directory|folder|workspace) (?:at|in|under) `?~?/\S+ is (?:your|the)",
 )
