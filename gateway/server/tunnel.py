@@ -8,7 +8,7 @@ import aiohttp
 from aiohttp import WSMessage, WSMsgType, web
 
 from gateway.dispatch.upstream import translate
-from gateway.errors import NotFound
+from gateway.errors import BadRequest, NotFound, UpstreamError
 from gateway.routing.locate import locate
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
@@ -25,8 +25,10 @@ def wants_websocket(request: web.BaseRequest) -> bool:
 
 
 async def tunnel(exchange: Exchange, gateway: Gateway) -> None:
-    """Lives until either side closes. Raises NotFound, UpstreamError before the upgrade is answered."""
+    """Lives until either side closes. Raises BadRequest, NotFound, UpstreamError before the upgrade is answered."""
     request, flight = exchange.request, exchange.flight
+    if not web.WebSocketResponse().can_prepare(request).ok:
+        raise BadRequest("This is no WebSocket handshake of version 13.", code="bad_handshake")
     home = gateway.home(exchange.door)
     route = locate(None, request.path, gateway.fleet.view, exchange.now.catalog, home.name if home else "")
     if route is None:
@@ -45,6 +47,10 @@ async def tunnel(exchange: Exchange, gateway: Gateway) -> None:
     exchange.deadline.move(place.state.config.timeouts.first_byte, "upstream")
     try:
         upstream = await gateway.upstream.websocket(place.address, request.rel_url.raw_path_qs, headers, protocols)
+    except aiohttp.WSServerHandshakeError as error:
+        words = f"{place.state.name} answered {error.status} to the upgrade."
+        status = error.status if 400 <= error.status < 600 else None
+        raise UpstreamError(words, status=status, code="upgrade_refused") from error
     except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
         raise translate(error, place.address) from error
     try:

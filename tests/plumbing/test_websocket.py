@@ -128,8 +128,8 @@ async def test_an_upgrade_that_the_server_refuses(gateway: GatewayProcess) -> No
         await client.send(request_bytes("GET", "/refuses", b"", *headers, key))
         response = await client.response(method="GET")
         await response.read()
-    assert 400 <= response.status < 600
-    assert "error" in response.json()
+    assert response.status == 426
+    assert response.json()["error"]["code"] == "upgrade_refused"
 
 
 @pytest.mark.parametrize(
