@@ -15,7 +15,7 @@ from gateway.canonical.analysis import Memo
 from gateway.canonical.cuts import Item
 from gateway.canonical.ledger import Memory, Row
 from gateway.canonical.result import Edit, Finding, Result
-from gateway.canonical.settings import Settings
+from gateway.canonical.settings import Mode, Settings
 from gateway.canonical.system import MEMO, System, SystemRules
 from gateway.dialects.prompt import Message, Prompt, Text
 from gateway.dialects.prompt_ranges import Doubt, Path, Span, locate
@@ -34,10 +34,14 @@ class Canonicalizer:
         self._rules = SystemRules(settings)
         self._tools: Memo[Ordered] = Memo(MEMO)
 
-    def canonicalize(self, raw: bytes, prompt: Prompt, who: Client, known: Memory, now: float) -> Result:
-        """raw: the body that `prompt` was read from; known: what the ledger knows; now: wall clock, seconds. Never raises."""
-        original = Result(raw, prompt)
-        if self.settings.mode == "off":
+    def canonicalize(
+        self, raw: bytes, prompt: Prompt, who: Client, known: Memory, now: float, mode: Mode | None = None
+    ) -> Result:
+        """raw: the body that `prompt` was read from; known: what the ledger knows; now: wall clock, seconds; mode: for this
+        request, if not that of the settings. Never raises.
+        """
+        original, mode = Result(raw, prompt), mode or self.settings.mode
+        if mode == "off":
             return original
         if _too_long(prompt.system, self.settings.limit):
             return replace(original, reason="system text too long")
@@ -47,7 +51,7 @@ class Canonicalizer:
             return replace(original, reason=f"doubt: {doubt}")
         except Exception as error:  # a fault in a rule must not become a fault of the request
             return replace(original, reason=f"fault: {type(error).__name__}")
-        return result if self.settings.mode == "rewrite" else _observed(original, result)
+        return result if mode == "rewrite" else _observed(original, result)
 
     def _canonicalize(self, raw: bytes, prompt: Prompt, who: Client, known: Memory, now: float) -> Result:
         spans = self.locate(raw, prompt)
@@ -152,7 +156,7 @@ def _all_told(wanted: Iterable[Item], placed: Mapping[int, notes.Note], settings
 
 def _observed(original: Result, result: Result) -> Result:
     """What a rewriting result looks like when nothing may be rewritten: no notes were sent, so none are remembered."""
-    found = (*(Finding(edit, 0) for edit in result.edits if edit.rule != NOTE), *result.findings)
+    found = (*(Finding(edit, _behind(edit, original.prompt)) for edit in result.edits if edit.rule != NOTE), *result.findings)
     rows = tuple(row for row in result.remember if row.kind not in ("note", "noted"))
     return replace(original, findings=found, remember=rows, route=result.route, reason=result.reason)
 
@@ -163,7 +167,16 @@ def _note_edits(placed: Mapping[int, notes.Note]) -> Iterator[Edit]:
 
 
 def _findings(system: System, prompt: Prompt) -> Iterator[Finding]:
-    if system.observed:
-        talk = sum(len(text.text) for message in prompt.messages for text in message.texts)
-        for one in system.observed:
-            yield Finding(one.edit, one.behind + talk)
+    for one in system.observed:
+        yield Finding(one.edit, one.behind + _talk(prompt))
+
+
+def _behind(edit: Edit, prompt: Prompt) -> int:
+    """Characters of the prompt from an edit on; of a prompt whose template puts tools first."""
+    lengths = [len(text.text) for text in prompt.system]
+    at = next((at for at in range(len(lengths)) if edit.section == f"system[{at}]"), None)
+    return (sum(lengths) if at is None else sum(lengths[at:]) - edit.offset) + _talk(prompt)
+
+
+def _talk(prompt: Prompt) -> int:
+    return sum(len(text.text) for message in prompt.messages for text in message.texts)

@@ -104,7 +104,7 @@ HINTS = (
     pattern(LABELS | {"readings", "telemetry", "sensors", "messwerte"}),
     r"(?i)(?:open|active|pending|queued|running|unread|free|used|remaining|available|verbleibende|offene|freier|left"
     r"|this|so far|akkustand|ladestand|batterie|"
-    r"bater[ií]a|残量|电量|已使用|剩余|utilization|today|budget|steps?|turns?|tokens?)[\pL _]{0,24}[\"'*_`)]*\s*[:：=|>]",
+    r"bater[ií]a|残量|电量|已使用|剩余|utilization|today|budget|steps?|turns?|tokens?)[^\d:：=|<>\"\n]{0,24}[\"'*_`)]*\s*[:：=|>]",
     _SENTENCE.pattern.replace("^(", "("),
 )
 

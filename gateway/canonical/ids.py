@@ -74,7 +74,7 @@ _SENTENCE = patterns.compile(
 
 HINTS = (
     pattern(LABELS | SHORT),
-    r"(?i)(?:id|uuid|identifiant|identificador|kennung|编号|标识)[\pL_ -]{0,30}[\"'*_`)]*\s*[:：=|>]|(?:zufallswert"
+    r"(?i)(?:id|uuid|identifiant|identificador|kennung|编号|标识)[^\d:：=|<>\"\n]{0,30}[\"'*_`)]*\s*[:：=|>]|(?:zufallswert"
     r"|nonce|编号)\s*[:：]",
     _SENTENCE.pattern.replace("^", "", 1),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import re2
 
-MEMORY = 32 << 20
+MEMORY = 8 << 20
 """Bytes that one pattern's automaton may use at most; it grows with the text it meets, and is a few hundred kB in practice."""
 
 

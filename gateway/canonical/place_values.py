@@ -15,7 +15,7 @@ PATH = patterns.compile(
     r"|,;:/\\]*(?:[/\\][^\s`\"'<>|,;:]*)?)*)"
 )
 WORD = patterns.compile(r"^([\pL\pN_][\pL\pN_./@#+~:-]*)")
-_VERSIONED = r"[\p{Lu}\p{Ll}][\pL\pN_+-]*(?: [\p{Lu}][\pL\pN_+-]*){0,2} v?\d+(?:\.\d+)+[\w.+-]*"
+_VERSIONED = r"[A-Za-z][\w+-]*(?: [A-Z][\w+-]*){0,2} v?\d+(?:\.\d+)+[\w.+-]*"
 _KNOWN = (
     r"(?i:linux|darwin|mac ?os(?: ?x)?|win(?:dows|32|64)?|freebsd|openbsd|android|ios|ubuntu|debian|fedora|arch|alpine"
     r"|nixos|wsl2?|"

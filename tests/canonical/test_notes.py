@@ -269,6 +269,8 @@ def test_observe_and_off_send_the_clients_bytes(mode: str, found: int) -> None:
     assert result.body.startswith(b'{"n": 1.10, "model"')
     assert "10:15:07" in system_of(result)
     assert len(result.findings) == found
+    assert all(one.behind > len(FIRST[0][1]) for one in result.findings)
+    assert desk.canonicalizer.canonicalize(result.body, result.prompt, MIRA, desk.ledger, desk.now, "rewrite").notes
     assert result.sent is None
 
 
