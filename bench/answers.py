@@ -83,7 +83,8 @@ def main(as_json: bool, check: bool, limit: int, weights: Path | None) -> None:
 
 def measure(weights: Path, cases: Sequence[Case]) -> list[Outcome]:
     """Ask all of it on a server of its own, which is stopped at the end. Raises WarmgateError, OSError."""
-    threads = str(os.cpu_count() or 1)
+    # One core stays free for others: llama.cpp's threads wait for each other by spinning.
+    threads = str(max(1, (os.cpu_count() or 1) - 1))
     flags = ("-c", str(CONTEXT), "-np", "1", "-t", threads, "--alias", MODEL, "--chat-template", chat_template())
     with (
         tempfile.TemporaryDirectory(prefix="warmgate-answers-") as scratch,
