@@ -15,6 +15,7 @@ VERBS = {
     "config": "Print the effective configuration.",
     "reload": "Have the running gateway read its configuration again.",
     "canon": "Show what would change in the prompts of saved requests.",
+    "doctor": "Find out whether a model server behaves as its kind is relied on to behave.",
     "forget": "Drop everything that was learned of prompts.",
     "demo": "Show what a warm prefix is worth, on a real llama.cpp server.",
 }
