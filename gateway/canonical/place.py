@@ -82,6 +82,11 @@ _FOLDER = patterns.compile(
 )
 """Any other label that names a folder: its value must be a whole absolute path."""
 
+_INSTALLED = patterns.compile(
+    r"^(?:/(?:usr|etc|bin|sbin|opt|var|lib\w*|dev|proc|sys|boot)\b|(?i:[a-z]:[\\/](?:windows|program)))"
+)
+"""Where programs live, which is the same in every session."""
+
 HINTS = (
     pattern(PATHS | WORDS | SYSTEMS | FLAGS),
     r"(?i)(?:directory|dir|folder|path|root|cwd|verzeichnis|ordner|r[ée]pertoire|dossier|directorio|carpeta|目录|路径"
@@ -106,4 +111,4 @@ def _size(document: Document, field: Field) -> int:
     for labels, kind in ((PATHS, PATH), (SYSTEMS, SYSTEM), (WORDS, WORD), (FLAGS, FLAG)):
         if field.label in labels and (size := length(kind, text, field.closed)):
             return size
-    return length(PATH, text, field.closed) if _FOLDER.search(field.label) else 0
+    return length(PATH, text, field.closed) if _FOLDER.search(field.label) and not _INSTALLED.match(text) else 0

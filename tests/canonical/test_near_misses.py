@@ -1,0 +1,87 @@
+"""What no rule may touch: instructions, constants, limits and plain words that look like statements about the present."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.canonical.desk import alone
+
+NEAR_MISSES = [
+    "The meeting is on 2026-03-04 at 10:15.",
+    "Our release notes: version 2.1 (2026-03-04)",
+    "Invoice date: 2026-03-04",
+    "Date format: 2026-03-04",
+    "Born: 1990-05-01",
+    "Due: 2026-03-04",
+    "Time limit: 10:00",
+    "Time: 30 minutes",
+    "Timeout: 10:00",
+    "Deadline: March 4, 2026",
+    "Copyright 2026 Acme",
+    "Model version: 2026-03-04",
+    "The session started badly in 1998.",
+    "Christmas Day is December 25, 2026.",
+    "Working hours: 09:00 to 17:00",
+    "Our office opened on March 4, 2020.",
+    "Day 1: arrive. Day 2: leave.",
+    "Today: be kind.",
+    "Now: answer the question.",
+    "Current: 5 A",
+    "Branch: the user decides",
+    "Platform: any",
+    "Host: the server that runs the job",
+    "User: Mira",
+    "Directory structure: src, tests, docs",
+    "Path: relative to the root",
+    "Root: square root of 2",
+    "Home: lists all commands",
+    "Shell: POSIX",
+    "Session: a quiet harbour",
+    "Request: summarize the text",
+    "Thread: keep it short",
+    "Message: Hello world 2026",
+    "Budget: 500 EUR at most",
+    "Context: The lab has 12 trays.",
+    "Usage: 3 times a day",
+    "Load: the file first",
+    "Turn: left",
+    "Attempt: at most 3 times",
+    "Memory: 16 GB recommended",
+    "Memory limit: 512 MB",
+    "CPU: at least 4 cores",
+    "Status: M means modified",
+    "Commit: use imperative",
+    "Never commit to main.",
+    "The default branch is main.",
+    "The main branch is protected.",
+    "Use git status before you commit.",
+    "The time is now for change.",
+    "It is now or never.",
+    "It is 5 o'clock somewhere.",
+    "As of version 2.0, tabs are not supported.",
+    "Since 2024-01-01 the policy applies.",
+    "Until March 4, 2026 use the old form.",
+    "On March 4, 2026 the office is closed.",
+    "The current year is not relevant.",
+    "If the current date is after 2026-03-04, refuse.",
+    "Only answer if today is a weekday.",
+    "Tokens: sk-12345 must never be printed",
+    "Request ID: required",
+    "Session id: string",
+    "id: 6680",
+    "PID: the process id",
+    "The working directory is always /workspace.",
+    "Your working directory is never /etc.",
+    "You are running on a tight budget.",
+    "You are working in a small lab.",
+    "The repository is at github.com/x/y.",
+    "Install path: /usr/local/bin",
+    "Config: /etc/app/config.yaml",
+    "Log file: /var/log/app.log",
+]
+
+
+@pytest.mark.parametrize("line", NEAR_MISSES)
+def test_it_stays(line: str) -> None:
+    text = f"You are Pelle.\n\n{line}\n\nStay calm."
+    assert alone(text) == (text, "")
