@@ -271,7 +271,6 @@ async def test_json_that_cannot_be_written_again_faithfully_goes_out_as_it_came(
 
 
 async def test_counting_tokens_counts_what_would_be_sent(stand: Stand) -> None:
-    """The count is of the canonical form, and counting begins no turn."""
     path = f"{MESSAGES}/count_tokens"
     stand.scripted.on(path, *json_reply({"input_tokens": 7}))
     stand.scripted.on(MESSAGES, ordinary(Reply(text=SAID)))
@@ -281,13 +280,16 @@ async def test_counting_tokens_counts_what_would_be_sent(stand: Stand) -> None:
     assert "10:15:07" in counted.notes
     _, first = await sent(stand, MESSAGES, {"max_tokens": 8, **body})
     assert (first.system, first.users) == (counted.system, counted.users)
-    later = {"system": CLOCK.replace("10:15:07", "10:15:09"), "messages": [USER]}
-    await sent(stand, path, later)
+
+
+async def test_counting_tokens_begins_no_turn(stand: Stand) -> None:
+    """What was only counted was not sent, so nothing of it belongs to the history."""
+    stand.scripted.on(f"{MESSAGES}/count_tokens", *json_reply({"input_tokens": 7}))
+    await sent(stand, f"{MESSAGES}/count_tokens", {"system": CLOCK, "messages": [USER]})
     talk = [USER, {"role": "assistant", "content": SAID}, {"role": "user", "content": "And tray 5?"}]
-    _, second = await sent(
-        stand, MESSAGES, {"max_tokens": 8, "system": CLOCK.replace("10:15:07", "10:15:30"), "messages": talk}
-    )
-    assert extends(first, second)
+    _, seen = await sent(stand, MESSAGES, {"max_tokens": 8, "system": CLOCK.replace("10:15:07", "10:15:30"), "messages": talk})
+    assert b"10:15:07" not in seen.raw
+    assert "10:15:30" in seen.users[-1]
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions/input_tokens", "/v1/responses/input_tokens"])
