@@ -96,8 +96,11 @@ class Dispatcher:
             if order.gated:
                 began = flight.clock.now()
                 model = place.target.model or order.label
-                await mine.enter_async_context(self._admission.enter(state.name, model, self._capacity(state), order.queue))
-                flight.queue += flight.clock.now() - began
+                place_free = self._admission.enter(state.name, model, self._capacity(state), order.queue)
+                try:
+                    await mine.enter_async_context(place_free)
+                finally:
+                    flight.queue += flight.clock.now() - began
             mine.enter_context(self._working(state, flight))
             deadline.move(limits.first_byte, "upstream")
             response = await self._send(place, order)

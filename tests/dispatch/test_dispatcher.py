@@ -1,0 +1,287 @@
+"""The way to a backend, with scripted servers: which try follows which, who waits, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict
+
+from gateway.clock import SystemClock
+from gateway.config import Backend
+from gateway.dispatch import dispatcher as module
+from gateway.dispatch.deadline import Deadline, Expired
+from gateway.dispatch.dispatcher import Dispatcher, Reply, says_loading
+from gateway.dispatch.flight import Flight
+from gateway.dispatch.plan import Order, Place, address_of
+from gateway.dispatch.upstream import Upstream
+from gateway.errors import Busy, Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
+from gateway.events import Bus, RequestLeft, RequestStarted
+from gateway.state.fleet import Fleet
+from gateway.values import Client, Probe, Target
+from tests.support.process import free_port
+from tests.support.scripted import ScriptedUpstream
+from tests.support.steps import fin, json_reply, never, rst, wait
+
+CHAT = "/v1/chat/completions"
+LOADING = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
+
+
+class Rig:
+    """A dispatcher in front of backends at these URLs, all of kind `openai`. events: what was published."""
+
+    def __init__(self, *urls: str, **settings: Any):
+        self.backends = {f"b{n}": Backend(url=url, kind="openai", **settings) for n, url in enumerate(urls)}
+        bus, self.events = Bus(), list[Any]()
+        bus.subscribe(self.events.append)
+        self.fleet = Fleet(bus, SystemClock())
+        self.fleet.apply(self.backends)
+        self.upstream = Upstream()
+        self.dispatcher = Dispatcher(self.fleet, self.upstream, bus)
+        self.flight = self.new_flight()
+
+    def new_flight(self) -> Flight:
+        return Flight("id", Client("127.0.0.1", ""), SystemClock(), CHAT)
+
+    def order(self, *, gated: bool = True, single_use: bool = False, queue: int = 8) -> Order:
+        return Order(
+            method="POST",
+            path_query=CHAT,
+            places=tuple(
+                Place(Target(name, None), self.fleet.states[name], address_of(config)) for name, config in self.backends.items()
+            ),
+            label="tiny",
+            headers=lambda target, kind: CIMultiDict({"X-Sent-To": target.backend}),
+            body=lambda target, kind: b"{}",
+            gated=gated,
+            queue=queue,
+            single_use=single_use,
+            decode=True,
+        )
+
+    @asynccontextmanager
+    async def open(self, flight: Flight | None = None, **order: Any) -> AsyncIterator[Reply]:
+        async with Deadline() as deadline, self.dispatcher.open(self.order(**order), flight or self.flight, deadline) as reply:
+            yield reply
+
+    async def ask(self, flight: Flight | None = None, **order: Any) -> tuple[str, bytes]:
+        """Which backend answered, and what."""
+        async with self.open(flight, **order) as reply:
+            return reply.target.backend, reply.head + await reply.response.read()
+
+    def balanced(self) -> bool:
+        """Whether nothing is in flight, and each start that was published has its end."""
+        starts = [event.backend for event in self.events if isinstance(event, RequestStarted)]
+        ends = [event.backend for event in self.events if isinstance(event, RequestLeft)]
+        return sorted(starts) == sorted(ends) and not any(state.in_flight for state in self.fleet.states.values())
+
+
+@asynccontextmanager
+async def rig(*urls: str, **settings: Any) -> AsyncIterator[Rig]:
+    made = Rig(*urls, **settings)
+    try:
+        yield made
+    finally:
+        await made.upstream.close()
+    assert made.balanced()
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOADING_PAUSE", (0.01, 0.02))
+    monkeypatch.setattr(module, "REFUSED_PAUSE", 0.05)
+    monkeypatch.setattr(module, "LOADING_LIMIT", 0.2)
+
+
+def nowhere() -> str:
+    return f"http://127.0.0.1:{free_port()}"
+
+
+async def test_the_first_that_can_be_reached_answers() -> None:
+    async with ScriptedUpstream() as server, rig(nowhere(), server.url) as made:
+        server.on(CHAT, *json_reply({"ok": 1}))
+        assert await made.ask() == ("b1", b'{"ok":1}')
+        assert server.asked(CHAT)[0].header("X-Sent-To") == "b1"
+        assert (made.flight.retries, made.flight.backend) == (1, "b1")
+        assert made.fleet.states["b0"].breaker.failures == 1
+
+
+async def test_three_refusals_open_the_circuit_and_an_answer_closes_it() -> None:
+    async with ScriptedUpstream() as server, rig(server.url) as made:
+        server.on(CHAT, *json_reply({}))
+        await server.stop()
+        for _ in range(2):  # each is tried twice
+            with pytest.raises(Unreachable):
+                await made.ask()
+        assert made.fleet.view.backends[0].circuit_open
+        await server.start()
+        await made.ask()  # the last backend is tried even so
+        assert not made.fleet.view.backends[0].circuit_open
+
+
+async def test_a_server_that_is_just_being_restarted() -> None:
+    async with ScriptedUpstream() as server, rig(server.url) as made:
+        server.on(CHAT, *json_reply({}))
+        await server.stop()
+        asking = asyncio.create_task(made.ask())
+        while not made.fleet.states["b0"].breaker.failures:
+            await asyncio.sleep(0.001)
+        await server.start()
+        assert (await asking)[0] == "b0"
+        assert made.flight.retries == 1
+
+
+async def test_loading_is_waited_for() -> None:
+    async with ScriptedUpstream() as server, rig(server.url) as made:
+        for _ in range(3):
+            server.once(CHAT, *json_reply(LOADING, 503))
+        server.on(CHAT, *json_reply({}))
+        assert (await made.ask())[0] == "b0"
+        assert (len(server.asked(CHAT)), made.flight.retries) == (4, 3)
+        assert not made.fleet.states["b0"].breaker.failures, "it is no failure"
+
+
+async def test_loading_is_not_waited_for_where_another_answers_or_for_ever() -> None:
+    async with ScriptedUpstream() as server, ScriptedUpstream() as other, rig(server.url, other.url) as made:
+        server.on(CHAT, *json_reply(LOADING, 503))
+        other.once(CHAT, *json_reply({}))
+        assert (await made.ask())[0] == "b1"
+        other.on(CHAT, *json_reply(LOADING, 503))
+        with pytest.raises(UpstreamLoading) as raised:
+            await made.ask()
+        assert raised.value.retry_after == 5
+
+
+async def test_any_other_503_is_the_client_s_to_see() -> None:
+    async with ScriptedUpstream() as server, ScriptedUpstream() as other, rig(server.url, other.url) as made:
+        server.on(CHAT, *json_reply({"error": "server busy"}, 503))
+        assert await made.ask() == ("b0", b'{"error":"server busy"}')
+        server.on(CHAT, *json_reply(LOADING, 503))
+        assert (await made.ask(gated=False))[0] == "b0", "what is passed through is passed as it is"
+        assert not other.asked(CHAT)
+
+
+@pytest.mark.parametrize("step", [fin(), rst()])
+async def test_a_server_that_took_the_request_is_not_asked_again(step: Any) -> None:
+    """It may be working on it: only a connection that could not be made is tried elsewhere."""
+    async with ScriptedUpstream() as server, ScriptedUpstream() as other, rig(server.url, other.url) as made:
+        server.on(CHAT, step)
+        with pytest.raises(UpstreamDied):
+            await made.ask()
+        assert (len(server.asked(CHAT)), len(other.asked(CHAT))) == (1, 0)
+
+
+async def test_what_can_be_sent_once_is_sent_once() -> None:
+    async with ScriptedUpstream() as server, rig(nowhere(), server.url) as made:
+        with pytest.raises(Unreachable):
+            await made.ask(single_use=True)
+        assert not server.asked(CHAT)
+
+
+async def test_no_target_at_all() -> None:
+    async with rig() as made:
+        with pytest.raises(UpstreamError, match="No backend"):
+            await made.ask()
+
+
+async def test_one_after_another_and_a_bound_on_those_who_wait() -> None:
+    go = asyncio.Event()
+    async with ScriptedUpstream() as server, rig(server.url, parallel=1) as made:
+        server.on(CHAT, wait(go), *json_reply({}))
+        flights = [made.new_flight() for _ in range(3)]
+        asking = [asyncio.create_task(made.ask(flight, queue=2)) for flight in flights]
+        await server.wait_for(CHAT)
+        while made.dispatcher.waiting("b0") < 2:
+            await asyncio.sleep(0.001)
+        with pytest.raises(Busy) as raised:
+            await made.ask(queue=2)
+        assert (raised.value.status, raised.value.retry_after) == (429, 5)
+        counting = asyncio.create_task(made.ask(gated=False))  # small things never wait
+        await server.wait_for(CHAT, 2)
+        await asyncio.sleep(0.05)
+        go.set()
+        await asyncio.gather(*asking, counting)
+        assert flights[0].queue < 0.05 <= flights[1].queue <= flights[2].queue
+
+
+async def test_capacity_is_what_the_server_says() -> None:
+    go = asyncio.Event()
+    async with ScriptedUpstream() as server, rig(server.url, parallel=1) as made:
+        server.on(CHAT, wait(go), *json_reply({}))
+        asking = [asyncio.create_task(made.ask(made.new_flight())) for _ in range(4)]
+        await server.wait_for(CHAT)
+        await asyncio.sleep(0.02)
+        assert made.dispatcher.waiting("b0") == 3
+        made.fleet.saw("b0", made.backends["b0"], Probe("openai", up=True, slots=3), 0.0)
+        await server.wait_for(CHAT, 3)  # places that a probe finds are given to those who wait already
+        await asyncio.sleep(0.02)
+        assert made.dispatcher.waiting("b0") == 1
+        made.fleet.saw("b0", made.backends["b0"], Probe("openai", up=False), 0.0)
+        assert made.dispatcher.waiting("b0") == 1, "what it said while it was well still holds"
+        go.set()
+        await asyncio.gather(*asking)
+
+
+async def test_an_expired_wait_gives_up_its_turn_and_is_on_record() -> None:
+    async with ScriptedUpstream() as server, rig(server.url, parallel=1, timeouts={"first_byte": "200ms"}) as made:
+        server.on(CHAT, never())
+        first = asyncio.create_task(made.ask(made.new_flight()))
+        await server.wait_for(CHAT)
+        with pytest.raises(Expired) as raised:
+            await made.ask()
+        assert raised.value.waiting in ("queue", "upstream")
+        assert made.flight.queue > 0.05
+        with pytest.raises(Expired) as raised:
+            await first
+        assert raised.value.waiting == "upstream"
+        assert made.dispatcher.waiting("b0") == 0
+        assert await server.connections[-1].peer_closed(1)
+
+
+async def test_leaving_the_block_closes_what_was_not_read() -> None:
+    async with ScriptedUpstream() as server, rig(server.url) as made:
+        server.on(CHAT, *json_reply({}))
+        async with made.open() as reply:
+            assert reply.response.status == 200
+            assert made.fleet.load("b0") == 1
+        server.on(CHAT, *json_reply({"x": "y" * 300_000}))
+        async with made.open():
+            pass
+        assert await server.connections[-1].peer_closed(1)
+
+
+async def test_those_who_left_the_queue_while_a_place_became_free() -> None:
+    """Cancelled in the same turn of the loop in which the place is given away: nobody is woken twice, no place is lost."""
+    go = asyncio.Event()
+    async with ScriptedUpstream() as server, rig(server.url, parallel=1) as made:
+        server.on(CHAT, wait(go), *json_reply({}))
+        first, second, third = (asyncio.create_task(made.ask(made.new_flight())) for _ in range(3))
+        await server.wait_for(CHAT)
+        while made.dispatcher.waiting("b0") < 2:
+            await asyncio.sleep(0.001)
+        second.cancel()
+        first.cancel()
+        results = await asyncio.gather(first, second, return_exceptions=True)
+        assert [type(result) for result in results] == [asyncio.CancelledError] * 2
+        go.set()
+        assert (await third)[0] == "b0"
+
+
+@pytest.mark.parametrize(
+    ("body", "loading"),
+    [
+        (b'{"error": {"type": "unavailable_error", "message": "x"}}', True),
+        (b'{"error": {"message": "Model is Loading"}}', True),
+        (b'{"error": "loading model"}', True),
+        (b'{"error": "busy"}', False),
+        (b'{"error": null}', False),
+        (b"[1]", False),
+        (b"loading", False),
+        (b"", False),
+    ],
+)
+def test_says_loading(body: bytes, loading: bool) -> None:
+    assert says_loading(body) is loading
