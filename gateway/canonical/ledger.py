@@ -72,6 +72,7 @@ class Ledger:
         self._limit = rows
         self._expiry = expiry
         self._rows: dict[tuple[str, bytes], tuple[Any, float]] = {}
+        self._used: set[tuple[str, bytes]] = set()
         self.epoch = 0
         self._changed()
 
@@ -80,7 +81,15 @@ class Ledger:
 
     def get(self, kind: str, key: bytes) -> Any:
         found = self._rows.get((kind, key))
-        return found[0] if found else None
+        if found is None:
+            return None
+        self._used.add((kind, key))
+        return found[0]
+
+    def stale(self, before: float) -> list[tuple[str, bytes]]:
+        """The rows that were read since the last call here, and last noted as used before this time. See `touch`."""
+        used, self._used = self._used, set()
+        return [at for at in used if at in self._rows and self._rows[at][1] < before]
 
     def apply(self, rows: Iterable[Row], now: float) -> list[tuple[str, bytes]]:
         """Store what a request gave to remember. now: wall clock, seconds.
@@ -109,6 +118,7 @@ class Ledger:
     def forget(self) -> None:
         """Drop everything."""
         self._rows.clear()
+        self._used.clear()
         self._changed()
 
     def rows(self) -> Iterator[tuple[Row, float]]:

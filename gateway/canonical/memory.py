@@ -234,13 +234,25 @@ def _closing(document: Document, number: int, tag: str) -> int | None:
 
 
 def _section_end(document: Document, number: int) -> int:
-    """The last line with text before the next heading of the same or a higher level."""
-    level, last = document.heading(number), number
+    """The last line with text before the next heading of the same or a higher level, or before a paragraph that follows the
+    section's list: what is said after the facts is no fact, and may be an instruction."""
+    level, last, listed = document.heading(number), number, False
     for at in range(number + 1, len(document.lines)):
         if 0 < document.heading(at) <= level:
             break
-        last = last if document.blank(at) else at
+        if document.blank(at):
+            continue
+        line = document.lines[at]
+        in_list = bool(_BULLET.match(line) or _NUMBERED.match(line) or (listed and _INDENTED.match(line)))
+        if listed and not in_list and document.blank(at - 1) and not _introduces(document, at):
+            break
+        last, listed = at, listed or in_list
     return last
+
+
+def _introduces(document: Document, number: int) -> bool:
+    """Whether a line begins another list or part of the same section."""
+    return document.heading(number) > 0 or document.lines[number].rstrip(" *_").endswith((":", "："))
 
 
 def _list_end(document: Document, number: int) -> int:

@@ -65,14 +65,11 @@ class Stable:
 
 
 class Stabilizer:
-    """Owns the canonicalizers of one configuration. Written by the event loop only."""
+    """Owns the canonicalizer of one configuration. Written by the event loop only."""
 
     def __init__(self, config: Canonical, memory: Memory, bus: Bus, clock: Clock):
-        settings = config.settings(memory.secret)
         self._config, self._memory, self._bus, self._clock = config, memory, bus, clock
-        self._by_mode: dict[Mode, Canonicalizer] = {
-            mode: Canonicalizer(replace(settings, mode=mode)) for mode in ("rewrite", "observe")
-        }
+        self._canonicalizer = Canonicalizer(config.settings(memory.secret))
         self._rejected: OrderedDict[bytes, int] = OrderedDict()
         self._told: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
@@ -131,9 +128,10 @@ class Stabilizer:
 
     def _canonicalize(self, mode: Mode, call: Call, prompt: Prompt) -> Result:
         ledger, now = self._memory.ledger, self._clock.wall()
-        result = self._by_mode[mode].canonicalize(call.raw, prompt, call.client, ledger, now)
+        result = self._canonicalizer.canonicalize(call.raw, prompt, call.client, ledger, now, mode)
         if mode == "rewrite" and result.body is not call.raw and self._rejected.get(result.route, 0) >= REJECTIONS:
-            return self._by_mode["observe"].canonicalize(call.raw, prompt, call.client, ledger, now)
+            result = self._canonicalizer.canonicalize(call.raw, prompt, call.client, ledger, now, "observe")
+        self._memory.keep_used()
         return result
 
     def _tell_once(self, call: Call, result: Result) -> None:

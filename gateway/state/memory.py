@@ -12,7 +12,8 @@ from gateway.canonical.ledger import Ledger, Row
 from gateway.clock import Clock
 from gateway.state.store import Store, Stored
 
-EXPIRY = 30 * 86400.0  # seconds
+DAY = 86400.0  # seconds
+EXPIRY = 30 * DAY
 
 
 class Memory:
@@ -44,6 +45,14 @@ class Memory:
         self._store.put([Stored(row.kind, row.key, row.dump() if row.value is not None else None, now) for row in rows])
         if gone:
             self._store.put([Stored(kind, key, None, now) for kind, key in gone])
+
+    def keep_used(self) -> None:
+        """Rows that are read stay: once a day, what was read is noted as used, in memory and on disk."""
+        now = self._clock.wall()
+        stale = self.ledger.stale(now - DAY)
+        self.ledger.touch(stale, now)
+        if stale:
+            self._store.put([Stored(kind, key, Row(kind, key, self.ledger.get(kind, key)).dump(), now) for kind, key in stale])
 
     @property
     def durable(self) -> bool:

@@ -116,3 +116,19 @@ def test_the_rule_can_be_off() -> None:
     desk = Desk(Settings(rules=frozenset({"clock"})))
     desk.send(chat(text(BLOCKS[0][0]), USER))
     assert system_of(desk.send(chat(text(BLOCKS[0][1]), USER))) == text(BLOCKS[0][1])
+
+
+def test_what_follows_the_list_of_facts_is_no_fact() -> None:
+    desk = Desk()
+    desk.send(chat("You are Pelle.\nAsk first.\n\n## Memory\n- tea\n\nBe brief.\nNever print secrets.", USER))
+    second = desk.send(chat("You are Pelle.\nAsk first.\n\n## Memory\n- coffee\n\nBe brief.\nNever print secrets.", USER))
+    assert "coffee" not in system_of(second)
+    assert system_of(second).endswith("Be brief.\nNever print secrets."), "an instruction keeps its place"
+    assert "Be brief" not in users_of(second)[0]
+
+
+def test_several_lists_in_one_section_move_together() -> None:
+    desk = Desk()
+    block = "## Memory\nWhat is known:\n- tea\n\nEpisodes:\n- a walk{}\n\n**Other**:\n- rain"
+    desk.send(chat(text(block.format("")), USER))
+    assert system_of(desk.send(chat(text(block.format(" by the sea")), USER))) == text("")
