@@ -114,7 +114,7 @@ def show(report: Report, console: Console) -> None:
 
 def _table(report: Report) -> Table:
     """Two rows for each request: sent directly, and through the gateway."""
-    title = f"{report.model} on llama.cpp's server: a clock in the system text, shuffled tools"
+    title = f"{report.model} on llama.cpp's server: a clock in the system text, tools in any order"
     table = Table("request", "sent", title=title, title_justify="left")
     for heading in ("first token", "prompt tokens", "cached", "reused"):
         table.add_column(heading, justify="right")

@@ -124,7 +124,7 @@ def converse(url: str, model: str, began: datetime, deadline: float, step: Step)
     def play(name: str, asking: Conversation, question: str) -> str:
         step(name)
         asking.ask(question)
-        body = asking.body(began + len(turns) * _PAUSE)
+        body = asking.body(began + len(turns) * _PAUSE, order=len(turns))
         turns.append(Turn(name, ask(url, body, timeout=max(1.0, deadline - time.monotonic()))))
         return turns[-1].reply.text
 

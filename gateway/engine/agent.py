@@ -7,7 +7,6 @@ directory stand in the middle of it, and the tools come in another order each ti
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -131,16 +130,16 @@ class Conversation:
     def answer(self, text: str) -> None:
         self.messages.append({"role": "assistant", "content": text})
 
-    def body(self, now: datetime) -> dict[str, Any]:
+    def body(self, now: datetime, order: int = 0) -> dict[str, Any]:
         """The request for the next answer, for /v1/chat/completions: a stream with token counts at its end.
 
-        The same moment gives the same request. `tool_choice` keeps the tools in the prompt and the answers in prose, so that no
-        tool has to be run.
+        order: which tool comes first, and then the others in turn, as if their plugins had been loaded in another order.
+        `tool_choice` keeps the tools in the prompt and the answers in prose, so that no tool has to be run.
         """
         return {
             "model": self.model,
             "messages": [{"role": "system", "content": system_text(now, self.folder)}, *self.messages],
-            "tools": random.Random(now.isoformat()).sample(TOOLS, len(TOOLS)),
+            "tools": [*TOOLS[order:], *TOOLS[:order]],
             "tool_choice": "none",
             "temperature": 0,
             "max_tokens": self.max_tokens,

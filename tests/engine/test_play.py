@@ -108,7 +108,7 @@ def test_time_folder_and_order_of_tools_change_and_nothing_else() -> None:
     talk, other = (Conversation("m", folder) for folder in FOLDERS)
     talk.ask(QUESTIONS[0])
     other.ask(QUESTIONS[0])
-    first, later = talk.body(NOW), other.body(NOW + timedelta(seconds=1))
+    first, later = talk.body(NOW), other.body(NOW + timedelta(seconds=1), order=1)
     system = first["messages"][0]["content"]
     assert (system.count("2026-05-14 09:30:07"), system.count(FOLDERS[0])) == (1, 1)
     assert later["messages"][0]["content"] == system.replace("09:30:07", "09:30:08").replace(*FOLDERS)
@@ -117,10 +117,15 @@ def test_time_folder_and_order_of_tools_change_and_nothing_else() -> None:
     assert later["messages"][1:] == first["messages"][1:]
 
 
-def test_the_same_moment_gives_the_same_request() -> None:
+def test_the_same_moment_and_order_give_the_same_request() -> None:
     talk = Conversation("m", FOLDERS[0])
     talk.ask(QUESTIONS[0])
-    assert talk.body(NOW) == talk.body(NOW)
+    assert talk.body(NOW, 2) == talk.body(NOW, 2)
+
+
+def test_no_two_orders_of_the_demo_begin_with_the_same_tool() -> None:
+    first = [names(Conversation("m", FOLDERS[0]).body(NOW, order))[0] for order in range(3)]
+    assert len(set(first)) == 3
 
 
 @needs_engine
