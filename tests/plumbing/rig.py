@@ -242,7 +242,7 @@ async def eventually(check: Callable[[], Any], what: str, shown: Callable[[], An
     end = time.monotonic() + PATIENCE
     while not await check():
         assert time.monotonic() < end, f"not within {PATIENCE} s: {what} {shown()}"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -40,16 +40,17 @@ def own_error(call: Call, message: str) -> bytes:
 
 
 @each_call
-@pytest.mark.parametrize("code", [400, 401, 404, 413, 422, 429, 500, 501, 503, 529])
-async def test_an_error_passes_unchanged(rig: Rig, call: Call, code: int) -> None:
+async def test_an_error_passes_unchanged(rig: Rig, call: Call) -> None:
+    codes = [400, 401, 404, 413, 422, 429, 500, 501, 503, 529]
     said = own_error(call, "no, for a reason of mine") + b" \n"
-    head = f"HTTP/1.1 {code} Reason of mine\r\nContent-Type: application/json\r\nContent-Length: {len(said)}\r\n".encode()
-    rig.upstream(call).once(call.path, raw(head + b"Retry-After: 7\r\n\r\n" + said))
-    async with rig.expects("upstream_error" if code >= 500 else "client_error"):
-        response = await rig.ask(call)
-    assert (response.status, response.body, response.header("Retry-After")) == (code, said, "7")
-    assert response.header("Content-Length") == str(len(said))
-    assert len(rig.upstream(call).asked(call.path)) >= 1
+    async with rig.expects(*["upstream_error" if code >= 500 else "client_error" for code in codes]):
+        for code in codes:
+            head = f"HTTP/1.1 {code} Mine\r\nContent-Type: application/json\r\nContent-Length: {len(said)}\r\nRetry-After: 7"
+            rig.upstream(call).once(call.path, raw(head.encode() + b"\r\n\r\n" + said))
+            response = await rig.ask(call)
+            assert (response.status, response.body, response.header("Retry-After")) == (code, said, "7")
+            assert response.header("Content-Length") == str(len(said))
+    assert len(rig.upstream(call).asked(call.path)) == len(codes)
 
 
 @each_call
