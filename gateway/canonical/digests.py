@@ -39,8 +39,14 @@ def chain(secret: bytes, root: bytes, messages: Iterable[Message]) -> Iterator[b
     """For each message, the digest of the conversation from its root up to and including that message."""
     state = hashlib.blake2b(root, key=secret[:64], digest_size=SIZE)
     for message in messages:
-        state.update(said(secret, message))
+        if not is_reasoning(message):
+            state.update(said(secret, message))
         yield state.copy().digest()
+
+
+def is_reasoning(message: Message) -> bool:
+    """Whether a message is nothing but reasoning: an item of its own in the Responses API, which clients keep for a while."""
+    return message.data.get("type") == "reasoning"
 
 
 def said(secret: bytes, message: Message) -> bytes:

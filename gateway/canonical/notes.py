@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.canonical.cuts import Item
-from gateway.canonical.digests import chain, said
+from gateway.canonical.digests import chain, is_reasoning, said
 from gateway.canonical.ledger import Memory, Row
 from gateway.canonical.settings import Settings
 from gateway.dialects.prompt import Message
@@ -203,7 +203,10 @@ def _bound(memory: Memory, key: bytes, chosen: Sticky, reply: str, now: float) -
 
 
 def _reply(settings: Settings, messages: Sequence[Message], at: int) -> str:
-    return said(settings.secret, messages[at + 1]).hex() if at + 1 < len(messages) else ""
+    """The digest of what follows a message, without its reasoning; "" if nothing does."""
+    later = (messages[index] for index in range(at + 1, len(messages)))
+    following = next((message for message in later if not is_reasoning(message)), None)
+    return said(settings.secret, following).hex() if following else ""
 
 
 def _tell(told: Told, note: Note) -> None:

@@ -197,6 +197,19 @@ def test_branches_get_the_note_that_was_sent_with_their_own_reply() -> None:
         assert users_of(desk.send(chat(at("10:17:07"), [*hi, ("assistant", reply), ("user", "more")])))[0] == note
 
 
+def test_items_of_reasoning_belong_to_no_history() -> None:
+    """The Responses API has items of their own for it, which clients send back for one turn, for all, or not at all."""
+    desk = Desk()
+    first = desk.send(responses(at("10:15:07"), FIRST))
+    desk.answer(first, "Tray 4 holds 12 gears.")
+    desk.now += 3600
+    for kept in (True, False):
+        path, body = responses(at("10:16:41"), SECOND)
+        if kept:
+            body["input"].insert(1, {"type": "reasoning", "id": "r", "summary": []})
+        assert users_of(desk.send((path, body)))[0] == users_of(first)[0]
+
+
 def test_a_note_nobody_saw_the_reply_to_is_recognised_alone_and_for_a_while() -> None:
     for age, found in ((60, True), (601, False)):
         desk = Desk(Settings(unheard=600))
