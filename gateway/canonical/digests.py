@@ -46,7 +46,7 @@ def chain(secret: bytes, root: bytes, messages: Iterable[Message]) -> Iterator[b
 
 def is_reasoning(message: Message) -> bool:
     """Whether a message is nothing but reasoning: an item of its own in the Responses API, which clients keep for a while."""
-    return message.data.get("type") == "reasoning"
+    return bool(message.data.get("type") == "reasoning")
 
 
 def said(secret: bytes, message: Message) -> bytes:
