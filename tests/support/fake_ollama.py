@@ -6,24 +6,27 @@
 
 Prompts are really rendered, cut and compared token by token; only what the model says is given (`answer`). Kept apart: what a
 request asks (ollama_asks), the prompt made of it (ollama_prompt), which models are loaded (ollama_runners), what the slots
-hold (kvcache), how it is told (replies). Not simulated: images, `format`, `context`, the account and cloud routes, and the
-second prompt cache in host memory that newer versions have behind their slots.
+hold (kvcache), how it is told (replies). With `engine_url` a real llama.cpp server answers, counts and caches (ollama_engine).
+Not simulated: images, `format`, `context`, the account and cloud routes, and the second prompt cache in host memory that newer
+versions have behind their slots.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 
 from gateway.clock import Clock
-from tests.support import ollama_catalog
+from tests.support import ollama_catalog, ollama_engine
 from tests.support.fake_server import FakeServer, Refused, Served, json_body
 from tests.support.kvcache import Lease
 from tests.support.ollama_asks import READERS, Ask
+from tests.support.ollama_engine import Answer
 from tests.support.ollama_prompt import prompt_tokens, rendered
 from tests.support.ollama_runners import Model, OllamaError, Runners, full_name
 from tests.support.replies import Reply, anthropic, ollama, openai
@@ -32,14 +35,17 @@ REPORTS_CACHED = (0, 33, 1)
 SHIFT_RELOADS = (0, 30, 9)
 ALWAYS_CACHES = (0, 30, 8)
 COUNTS_UNCACHED_ONLY = (0, 30, 0)
-"""Versions: the first that reports cached tokens; that reloads for `shift`; that reuses with `shift: false`; and the one whose
-`prompt_eval_count` leaves cached tokens out. Source: Ollama's release notes and git history."""
+RUNS_LLAMA_SERVER = (0, 30, 0)
+"""Versions: the first that reports cached tokens; that reloads for `shift`; that reuses with `shift: false`; the one whose
+`prompt_eval_count` leaves cached tokens out; the first with a llama.cpp server as its child. Source: Ollama's release notes
+and git history."""
 
 RELOAD_MS = 2000.0
 
 
 class FakeOllama(FakeServer):
-    """The server. vram: bytes, None = everything fits; environment: Ollama's, see Runners."""
+    """The server. vram: bytes, None = everything fits; engine_url: of a real llama.cpp server that answers in its stead, from
+    0.30 on; environment: Ollama's, see Runners."""
 
     def __init__(
         self,
@@ -49,12 +55,16 @@ class FakeOllama(FakeServer):
         seconds_per_token: float = 0.0,
         gap: float = 0.0,
         vram: int | None = None,
+        engine_url: str = "",
         **environment: Any,
     ):
         super().__init__(clock, seconds_per_token, gap)
         self.models = {full_name(model.name): model for model in models or (Model("tiny"),)}
         self.version = version
         self.vram = vram
+        self.engine_url = engine_url
+        if engine_url and self.since < RUNS_LLAMA_SERVER:
+            raise ValueError("Ollama runs its models in a llama.cpp server since 0.30.0 only")
         self.runners = Runners(self.clock, **environment)
 
     @property
@@ -94,6 +104,8 @@ class FakeOllama(FakeServer):
             if body.get("_debug_render_only") is True:
                 info = {"rendered_template": rendered(model, ask), "image_count": 0}
                 return web.json_response({"model": body["model"], "created_at": ollama.CREATED_AT, "_debug_info": info})
+            if self.engine_url:
+                return await self._from_engine(request, body, model, ask, served)
             prompt = prompt_tokens(model, ask, runner.num_ctx, shift)
             async with runner.cache.lease(prompt, reuse=shift or self.since >= ALWAYS_CACHES) as lease:
                 served.total, served.reused, served.slot = len(prompt), lease.reused, lease.slot.number
@@ -107,15 +119,53 @@ class FakeOllama(FakeServer):
 
     def _reply(self, path: str, body: Mapping[str, Any], model: Model, ask: Ask, lease: Lease) -> Reply:
         """What the model says, with what this version reports about the prompt."""
-        cached = lease.reused if self.since >= REPORTS_CACHED else (0 if path == "/v1/responses" else None)
-        told = self.told(path, body, ask, lease, cached=cached, thinking=model.thinking and ask.think is not False)
-        counted = told.prompt - lease.reused if self.since == COUNTS_UNCACHED_ONLY else told.prompt
+        thinking = model.thinking and ask.think is not False
+        told = self.told(path, body, ask, lease, cached=self._reported(path, lease.reused), thinking=thinking)
+        counted = self._counted(told.prompt, lease.reused)
         return replace(told, prompt=counted, reasoning_key="reasoning", whole_tool_calls=path.startswith("/v1"))
 
+    def _reported(self, path: str, reused: int) -> int | None:
+        return reused if self.since >= REPORTS_CACHED else (0 if path == "/v1/responses" else None)
+
+    def _counted(self, prompt: int, reused: int) -> int:
+        return prompt - reused if self.since == COUNTS_UNCACHED_ONLY else prompt
+
     async def events(self, request: web.Request, reply: Reply) -> Iterable[bytes]:
-        if request.path == "/v1/messages":
-            return anthropic.stream(reply, estimate=len(await request.read()) // 4)
-        return await super().events(request, reply)
+        return self._events(request.path, reply, len(await request.read()))
+
+    def _events(self, path: str, reply: Reply, size: int) -> list[bytes]:
+        """size: bytes of the request, from which Ollama guesses the tokens that it tells Anthropic's clients first."""
+        return anthropic.stream(reply, estimate=size // 4) if path == "/v1/messages" else self.shapes[path].stream(reply)
+
+    # answering by a real server
+
+    async def _from_engine(
+        self, request: web.Request, body: Mapping[str, Any], model: Model, ask: Ask, served: Served
+    ) -> web.StreamResponse:
+        """Each word is passed on when it is there; the headers come with the first."""
+        shape, size = self.shapes[request.path], len(await request.read())
+        streaming = shape.wants_stream(body)
+
+        def reply(answer: Answer) -> Reply:
+            served.total, served.reused = answer.prompt, answer.cached
+            return ollama_engine.reply_of(
+                answer,
+                model=body["model"],
+                prompt=self._counted(answer.prompt, answer.cached),
+                cached=self._reported(request.path, answer.cached),
+                usage=shape.tells_usage(body) or not streaming,
+            )
+
+        async with aclosing(ollama_engine.answers(self.engine_url, model, ask)) as coming:
+            if not streaming:
+                return web.json_response(body=shape.document(reply([answer async for answer in coming][-1])))
+            response = web.StreamResponse(headers={"Content-Type": shape.content_type})
+            async for event in ollama_engine.events(coming, lambda answer: self._events(request.path, reply(answer), size)):
+                if not response.prepared:
+                    await response.prepare(request)
+                await self.write_one(response, event)
+        await response.write_eof()
+        return response
 
     # the server's own words
 

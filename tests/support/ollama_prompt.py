@@ -16,8 +16,8 @@ NUM_KEEP = 4
 def rendered(model: Model, ask: Ask) -> str:
     """The whole prompt. It begins with what the template puts first: reasoning flag, system text, tools."""
     if ask.messages is None:
-        return ask.prompt if ask.raw else _template(model, ask, _with_system(model, [_user(ask.prompt)], ask.system))
-    return _template(model, ask, _with_system(model, ask.messages, None))
+        return ask.prompt if ask.raw else _template(model, ask, with_system(model, [_user(ask.prompt)], ask.system))
+    return _template(model, ask, with_system(model, ask.messages, None))
 
 
 def prompt_tokens(model: Model, ask: Ask, num_ctx: int, shift: bool) -> list[str]:
@@ -37,7 +37,7 @@ def prompt_tokens(model: Model, ask: Ask, num_ctx: int, shift: bool) -> list[str
 
 
 def _fit(model: Model, ask: Ask, num_ctx: int) -> list[str]:
-    messages = _with_system(model, ask.messages or [], None)
+    messages = with_system(model, ask.messages or [], None)
     system = [message for message in messages if message["role"] == "system"]
     talk = [message for message in messages if message["role"] != "system"]
     tokens = tokenize(_template(model, ask, system + talk))
@@ -47,8 +47,8 @@ def _fit(model: Model, ask: Ask, num_ctx: int) -> list[str]:
     return tokens
 
 
-def _with_system(model: Model, messages: Sequence[Mapping[str, Any]], system: str | None) -> list[Mapping[str, Any]]:
-    """The Modelfile's messages come first of all; its system text only where the request has none."""
+def with_system(model: Model, messages: Sequence[Mapping[str, Any]], system: str | None) -> list[Mapping[str, Any]]:
+    """A chat with what its Modelfile adds. Its messages come first of all; its system text only where the request has none."""
     text = model.system if system is None else system
     own = bool(messages) and messages[0]["role"] == "system"
     return [*model.messages, *([] if own or not text else [{"role": "system", "content": text}]), *messages]
