@@ -69,6 +69,36 @@ async def test_one_who_leaves_the_queue_gives_up_no_place() -> None:
     assert entered == [0, 2]
 
 
+async def test_one_who_leaves_as_a_place_becomes_free() -> None:
+    """The place is given on before the one who has left can say so."""
+    admission, entered, release = Admission(), list[int](), asyncio.Event()
+    first, second, third = (asyncio.create_task(hold(admission, release, entered, n)) for n in range(3))
+    await settle()
+    release.set()
+    second.cancel()
+    results = await asyncio.gather(first, second, third, return_exceptions=True)
+    assert [type(result) for result in results] == [type(None), asyncio.CancelledError, type(None)]
+    assert entered == [0, 2]
+    assert not admission._gates
+
+
+async def test_more_places_wake_those_who_wait() -> None:
+    admission, entered, release = Admission(), list[int](), asyncio.Event()
+    tasks = [asyncio.create_task(hold(admission, release, entered, n)) for n in range(4)]
+    await settle()
+    admission.resize("other", None)
+    await settle()
+    assert entered == [0]
+    admission.resize("b", 3)
+    await settle()
+    assert entered == [0, 1, 2]
+    admission.resize("b", None)
+    await settle()
+    assert entered == [0, 1, 2, 3]
+    release.set()
+    await asyncio.gather(*tasks)
+
+
 @given(st.lists(st.sampled_from(["start", "finish", "cancel"]), max_size=40), st.integers(1, 3))
 def test_never_more_than_the_capacity_and_no_place_is_lost(steps: list[str], capacity: int) -> None:
     async def play() -> None:
