@@ -102,6 +102,7 @@ class Stabilizer:
             if said is not None:
                 digest = reply(self._memory.secret, said.text, said.calls)
                 self._memory.remember(heard(stable.result.sent, digest, self._memory.ledger))
+                self._memory.keep_used()  # what was read here was used now, not when the next request comes
 
     def _refused(self, stable: Stable) -> None:
         """A server refused the edited body and took the client's own."""
