@@ -11,11 +11,12 @@ import pytest
 
 from tests.stable.seen import Seen
 from tests.stable.stand import LINED, SAID, SCRIPTED, Stand, eventually
+from tests.support.clients import fetch
 from tests.support.connection import Request, Step
 from tests.support.replies import SHAPES, Reply, anthropic, ollama, openai
 from tests.support.replies.reply import sse
 from tests.support.scripted import ScriptedUpstream
-from tests.support.steps import choose, full, ordinary, stream
+from tests.support.steps import choose, full, ordinary, sleep, stream
 
 LAB = "You are Pelle, a careful helper for a small lab.\nNow: 2026-03-04 10:15:07"
 USER = [{"role": "user", "content": "List the parts in tray 4."}]
@@ -221,3 +222,41 @@ async def test_a_conversation_that_went_back_once_is_still_told_everything(stand
     seen = Seen(dialect.path, raws(stand, dialect)[-1])
     assert "10:15:07" in seen.notes
     assert "10:15:07" not in seen.system
+
+
+async def beats(stand: Stand, **settings: str) -> None:
+    stand.gateway.write_config(heartbeat=settings)
+    response = await fetch(f"{stand.gateway.admin}/-/reload", {})
+    assert response.status == 200, response.body
+
+
+@each_way
+@pytest.mark.parametrize("name", ["chat", "messages", "ollama"])
+async def test_the_way_back_is_open_after_heartbeats(stand: Stand, name: str, streaming: bool) -> None:
+    """A slow refusal: the client has been kept alive meanwhile, and its reply is the one to its own bytes."""
+    dialect = DIALECTS[name]
+    server(stand, dialect).on(dialect.path, refuse(sleep(0.6), *full(dialect.refusal, 400)))
+    await beats(stand, before_headers="200ms", after_headers="200ms", non_stream="200ms")
+    try:
+        raw = wanted(dialect, streaming=streaming)
+        response = await stand.ask(dialect.path, None, raw=raw)
+    finally:
+        await beats(stand)
+    said = answer(dialect, streaming=streaming)
+    assert response.body.endswith(said)
+    assert response.body != said
+    assert REFUSED.encode() not in response.body
+    assert raws(stand, dialect)[1:] == [raw]
+
+
+@pytest.mark.parametrize("name", ["chat", "messages", "ollama"])
+async def test_both_bodies_are_refused_after_heartbeats(stand: Stand, name: str) -> None:
+    dialect = DIALECTS[name]
+    server(stand, dialect).on(dialect.path, sleep(0.4), *full(dialect.refusal, 400))
+    await beats(stand, before_headers="200ms", after_headers="200ms")
+    try:
+        response = await stand.ask(dialect.path, dialect.body(streaming=True))
+    finally:
+        await beats(stand)
+    assert response.body.count(REFUSED.encode()) == 1
+    assert len(raws(stand, dialect)) == 2
