@@ -5,7 +5,9 @@ A process takes a second to start on a busy machine, so that tests which need ne
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import signal
 import sqlite3
 import stat
@@ -211,6 +213,71 @@ async def test_the_same_answer_in_two_folders_is_nobodys_note(stand: Stand) -> N
         await stand.ask(CHAT, body(1, folder=folder))
         assert told(stand.seen, folder)
         assert not told(stand.seen, other)
+
+
+async def test_a_window_that_slides_keeps_the_system_text_and_tells_all(stand: Stand) -> None:
+    for n in range(5):
+        request = body(n)
+        del request["messages"][1 : 1 + 2 * max(n - 2, 0)]
+        await stand.ask(CHAT, request)
+        assert told(stand.seen, f"10:15:{n:02}")
+        assert told(stand.seen, "/home/mira/lab")
+        assert "/home/mira/lab" not in stand.seen.system
+        if n:
+            assert stand.served.reused >= stand.seen.tokens(MODELS["local-a"], "<|user|>")
+
+
+async def test_a_summary_in_place_of_the_history_tells_all(stand: Stand) -> None:
+    for n in range(3):
+        await stand.ask(CHAT, body(n))
+    request = body(3)
+    request["messages"][1:-1] = [
+        {"role": "user", "content": "Summary: trays 4 to 6."},
+        {"role": "assistant", "content": "Go on."},
+    ]
+    await stand.ask(CHAT, request)
+    assert told(stand.seen, "10:15:03")
+    assert told(stand.seen, "/home/mira/lab")
+    assert stand.served.reused >= stand.seen.tokens(MODELS["local-a"], "<|user|>")
+
+
+async def test_an_answer_that_is_asked_for_again_and_a_branch_keep_their_history(stand: Stand) -> None:
+    """The second turn is asked twice, with other answers; whichever the talk goes on with, its history is as it was sent."""
+    await stand.ask(CHAT, body(0))
+    branches = {}
+    for second, said in ((11, "Empty."), (12, "Full.")):
+        request = body(1)
+        request["messages"][0]["content"] = request["messages"][0]["content"].replace("10:15:01", f"10:15:{second}")
+        stand.says(said)
+        await stand.ask(CHAT, request)
+        branches[said] = stand.seen
+    for said, before in branches.items():
+        request = body(2)
+        request["messages"][4]["content"] = said
+        await stand.ask(CHAT, request)
+        assert extends(before, stand.seen)
+
+
+async def test_many_conversations_at_once(stand: Stand) -> None:
+    """They begin with the same words at the same time, and only their answers differ."""
+
+    def answer(ask: Any) -> Reply:
+        folder = re.findall(r"/srv/(\d+)", str(ask.messages))
+        return Reply(text=f"In {folder[-1]} there are 12.")
+
+    stand.fake.answer = answer
+
+    async def talk(number: int) -> None:
+        for n in range(3):
+            request = body(n, folder=f"/srv/{number}", said=f"In {number} there are 12.")
+            await stand.ask(CHAT, {**request, "stream": bool(number % 2)})
+            found = [seen for seen in stand.fake.bodies if f"/srv/{number}\n" in seen.notes]
+            assert len(found) == n + 1
+            assert set(re.findall(r"/srv/\d+", found[-1].raw.decode())) == {f"/srv/{number}"}
+            if n:
+                assert extends(found[-2], found[-1])
+
+    await asyncio.gather(*(talk(number) for number in range(8)))
 
 
 async def test_forgetting_while_a_conversation_goes_on(desk: Desk, tmp_path: Path) -> None:
