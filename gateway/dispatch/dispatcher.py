@@ -118,7 +118,7 @@ class Dispatcher:
             return await self._upstream.send(
                 order.method,
                 place.address,
-                order.path_query,
+                order.path_query(place.target, kind),
                 order.headers(place.target, kind),
                 order.body(place.target, kind),
             )

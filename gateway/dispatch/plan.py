@@ -28,13 +28,13 @@ class Place:
 class Order:
     """A request in the form in which any of its targets can be served.
 
-    headers and body are made for each target, because kinds differ in what must be stripped or asked for; a body that can be
+    Path, headers and body are made for each target, because kinds differ in what must be stripped or asked for; one that can be
     read only once (`single_use`) is never sent twice. gated: it waits for a place at the backend, as answers do, among at most
     `queue` others.
     """
 
     method: str
-    path_query: str
+    path_query: Callable[[Target, Kind], str]
     places: tuple[Place, ...]
     label: str
     headers: Callable[[Target, Kind], CIMultiDict[str]]

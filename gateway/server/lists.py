@@ -11,6 +11,7 @@ import orjson
 from gateway.backends import KINDS
 from gateway.dialects import ENDPOINTS
 from gateway.routing.fleet import BackendView, Catalog, FleetView, NamedModel, is_glob
+from gateway.server import naming
 
 Row = Mapping[str, Any]
 
@@ -19,18 +20,22 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "/models": ("data", {"object": "list"}),
     "/api/tags": ("models", {}),
     "/api/ps": ("models", {}),
+    "/api/v0/models": ("data", {"object": "list"}),
+    "/api/v1/models": ("models", {}),
 }
 """List path -> the key that its rows stand under, and what else the reply has."""
 
 SOURCE = {"/models": "/v1/models"}
-NAMES = {"data": ("id",), "models": ("name", "model")}
-"""Keys by which a row names its model."""
+NAMES: dict[str, tuple[str, ...]] = {"/api/tags": ("name", "model"), "/api/ps": ("name", "model"), "/api/v1/models": ("key",)}
+"""Keys by which a row names its model; `id` in all other lists."""
 
 REACHED_BY = {
     "/v1/models": frozenset(path for path in ENDPOINTS if path.startswith("/v1/")),
     "/models": frozenset(path for path in ENDPOINTS if not path.startswith("/api/")),
     "/api/tags": frozenset({"/api/chat", "/api/generate"}),
     "/api/ps": frozenset({"/api/chat", "/api/generate"}),
+    "/api/v0/models": frozenset({"/v1/chat/completions", "/api/v0/chat/completions"}),
+    "/api/v1/models": frozenset({"/v1/chat/completions"}),
 }
 """A list names only models that its own dialect's paths can reach."""
 
@@ -47,7 +52,7 @@ def merged(path: str, fleet: FleetView, catalog: Catalog) -> bytes:
     for named in catalog.models:
         if (row := _row_of(named, path, key, fleet)) is not None:
             for name in (named.name, *(alias for alias in named.aliases if not is_glob(alias))):
-                rows.setdefault(name, {**row, **dict.fromkeys(NAMES[key], name)})
+                rows.setdefault(name, {**row, **dict.fromkeys(NAMES.get(path, ("id",)), name)})
     for backend in _reaching(path, fleet):
         for name, model in backend.models.items():
             if (own := model.rows.get(SOURCE.get(path, path))) is not None:
@@ -57,8 +62,10 @@ def merged(path: str, fleet: FleetView, catalog: Catalog) -> bytes:
 
 def model_named(path: str, fleet: FleetView, catalog: Catalog) -> str | None:
     """The model in `/v1/models/{name}`, where its row cannot simply be the backend's own."""
-    name = unquote(path.removeprefix("/v1/models/"))
-    return name if path.startswith("/v1/models/") and name and must_merge("/v1/models", fleet, catalog) else None
+    found = naming.PATH.match(path)
+    if found is None or found[1] != "/v1/models/" or found[2] in naming.LISTS or found[3]:
+        return None
+    return unquote(found[2]) if must_merge("/v1/models", fleet, catalog) else None
 
 
 def one(name: str, fleet: FleetView, catalog: Catalog) -> bytes | None:
@@ -87,4 +94,4 @@ def _row_of(named: NamedModel, path: str, key: str, fleet: FleetView) -> Row | N
                 bare = {"object": "model", "owned_by": "warmgate"} if key == "data" else {}
         if not named.targets and (own := backend.own_name(named.name)):
             return backend.models[own].rows.get(SOURCE.get(path, path))
-    return bare if path != "/api/ps" else None
+    return bare if path not in ("/api/ps", "/api/v1/models") else None

@@ -36,7 +36,7 @@ def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchang
 
     return Order(
         method="POST",
-        path_query=f"{endpoint.path}?{query}" if query else endpoint.path,
+        path_query=lambda *_: f"{endpoint.path}?{query}" if query else endpoint.path,
         places=exchange.now.places(route),
         label=route.label,
         headers=headers,

@@ -3,17 +3,15 @@ without a size limit, to the backend of the model that the body names, else to t
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterable
-from urllib.parse import unquote
 
-import orjson
 from multidict import CIMultiDict
 
 from gateway.backends.base import Kind
 from gateway.dispatch.plan import Order
 from gateway.errors import NotFound
 from gateway.routing.locate import locate
+from gateway.server import naming
 from gateway.server.body import invite, read_body, read_head, rest_of
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
@@ -21,14 +19,10 @@ from gateway.server.headers import to_client, to_upstream
 from gateway.server.orders import renames
 from gateway.server.replies import next_piece, our_headers
 from gateway.values import Target
-from gateway.wire.splice import head_field, set_fields
 
 HEAD = 64 << 10  # bytes of a large body in which a model's name is looked for
 SMALL = 1 << 20  # a JSON body up to this length is read whole, so that an alias in it can be replaced
 UPLOAD_PATIENCE = 900.0  # seconds in which a backend must take the next piece of an upload, or answer it
-MODEL_KEYS = ("model", "name")
-MODEL_PART = re.compile(rb'name="model"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,256})\r\n')
-MODEL_PATH = re.compile(r"^(?:/api)?/v\d/models/([^?]+)")
 
 Body = bytes | AsyncIterable[bytes] | None
 
@@ -38,7 +32,8 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
     request, flight, deadline = exchange.request, exchange.flight, exchange.deadline
     body, head = await _body(exchange)
     flight.read = gateway.clock.now()
-    flight.model = asked = _model(request.path, request.content_type, head)
+    name = naming.find(request.path, request.rel_url.raw_query_string, request.content_type, head)
+    flight.model = asked = name.model if name else None
     home = gateway.home(exchange.door)
     route = locate(asked, request.path, gateway.fleet.view, exchange.now.catalog, home.name if home else "")
     if route is None:
@@ -55,11 +50,19 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
         return out
 
     def payload(target: Target, kind: Kind) -> Body:
-        return _renamed(body, target.model) if isinstance(body, bytes) and renames(target, asked, kind) else body
+        if not isinstance(body, bytes) or name is None or target.model is None or not renames(target, asked, kind):
+            return body
+        return naming.in_body(body, name, target.model)
+
+    def path_query(target: Target, kind: Kind) -> str:
+        sent = request.rel_url.raw_path_qs
+        if name is None or target.model is None or not renames(target, asked, kind):
+            return sent
+        return naming.in_path(sent, name, target.model)
 
     order = Order(
         method=request.method,
-        path_query=request.rel_url.raw_path_qs,
+        path_query=path_query,
         places=exchange.now.places(route),
         label=route.label,
         headers=headers,
@@ -95,26 +98,3 @@ async def _body(exchange: Exchange) -> tuple[Body, bytes]:
         return whole, whole
     head = await read_head(request, HEAD, limits.client_stall, exchange.deadline)
     return rest_of(request, head, limits.client_stall, UPLOAD_PATIENCE, exchange.deadline), head
-
-
-def _model(path: str, content_type: str, head: bytes) -> str | None:
-    """The model that a request names: in a JSON body, in a form, or in its path."""
-    if match := MODEL_PATH.match(path):
-        return unquote(match[1])
-    if content_type == "multipart/form-data":
-        found = MODEL_PART.search(head)
-        return found[1].decode("utf-8", "replace") if found else None
-    if head.lstrip()[:1] != b"{":
-        return None
-    return next((name for key in MODEL_KEYS if (name := head_field(head, key))), None)
-
-
-def _renamed(body: bytes, model: str | None) -> bytes:
-    """The body with the model's name replaced; as it is, where it is no JSON object."""
-    key = next((key for key in MODEL_KEYS if head_field(body, key)), None)
-    if key is None:
-        return body
-    try:
-        return set_fields(body, {key: orjson.dumps(model)})
-    except ValueError:
-        return body
