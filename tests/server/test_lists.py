@@ -15,7 +15,7 @@ def backend(name: str, kind: str, *models: str) -> BackendView:
     """A backend that lists these models under all of its kind's lists, each row with a field that only it knows."""
     rows = {
         model: ModelInfo(
-            model, rows={path: {lists.NAMES[lists.SHAPES[path][0]][0]: model, "of": name} for path in lists_of(kind)}
+            model, rows={path: {lists.NAMES.get(path, ("id",))[0]: model, "of": name} for path in lists_of(kind)}
         )
         for model in models
     }
