@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from gateway.contract.base import Finding, Probe, judged, kinds_serving, skipped
+from gateway.contract.base import Finding, Probe, differs, judged, kinds_serving, skipped
 from gateway.contract.bodies import CHAT, COMPLETIONS, FORMS, LLAMACPP, LMSTUDIO_V0, MESSAGES, OLLAMA_CHAT, RESPONSES
 from gateway.contract.server import Server
 
@@ -54,11 +54,20 @@ def twice(path: str) -> Callable[[Server], Awaitable[Finding]]:
         found, may = state(second.cached), expected(server, path)
         told = f"cached {_shown(first.cached)}, then {_shown(second.cached)} of {second.prompt}"
         measured = {"first": first.cached, "second": second.cached, "prompt": second.prompt, "source": second.source}
+        if first.prompt != second.prompt and not _counts_the_rest(server):
+            return differs(
+                f"prompt {first.prompt}, then {second.prompt}; expected the same, cached tokens included", **measured
+            )
         if found == "absent" or (found in may and found == "zero"):
             return judged(found in may, told, " or ".join(sorted(may)), **measured)
         return judged("counted" in may and _most(second.cached, second.prompt), told, _hint(may), **measured)
 
     return ask
+
+
+def _counts_the_rest(server: Server) -> bool:
+    """Ollama 0.30.0 alone leaves cached tokens out of the prompt's count. Source: its git history."""
+    return server.kind.name == "ollama" and (server.seen.version or "").startswith("0.30.0")
 
 
 def _hint(may: frozenset[State]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway import __version__
+from gateway.backends import KINDS
 from gateway.contract.base import Finding
 
 MASK = "***"
@@ -88,12 +89,15 @@ class Masking:
         self.model = _file_name(model)
         spellings = (model, json.dumps(model)[1:-1])
         self._named = [(name, self.model) for name in spellings] if self.model != model else []
-        self._secret = [re.escape(word) for word in (parts.netloc, host, *secrets) if word]
+        hidden = [re.escape(word) for word in (parts.netloc, *secrets) if word]
+        if host and host not in KINDS:  # a host called `ollama` tells nothing, and is a word of every report
+            hidden.append(rf"(?<![\w-]){re.escape(host)}(?![\w-])")
+        self._hidden = re.compile("|".join(hidden), re.IGNORECASE) if hidden else None
 
     def text(self, text: str) -> str:
         for full, short in self._named:
             text = text.replace(full, short)
-        return re.sub("|".join(self._secret), MASK, text, flags=re.IGNORECASE) if self._secret else text
+        return self._hidden.sub(MASK, text) if self._hidden else text
 
     def value(self, value: Any) -> Any:
         """A measured value with all its texts masked."""

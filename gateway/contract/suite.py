@@ -113,7 +113,7 @@ async def _finding(probe: Probe, server: Server) -> Finding:
     except Settled as settled:
         return settled.finding
     except TimeoutError:
-        return differs(f"no answer in {probe.seconds:.0f} s")
+        return differs(f"no answer in {probe.seconds:g} s")
     except (httpx.HTTPError, Unreachable, OSError) as error:
         return differs(f"the connection failed: {describe(error)}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:  # a reply of a shape that nobody has seen yet

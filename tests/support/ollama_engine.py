@@ -7,6 +7,7 @@ does not end it, so what it holds outlives the model.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -103,6 +104,7 @@ async def events(coming: AsyncIterator[Answer], stream: Callable[[Answer], list[
         for event in ready[sent:]:
             yield event
         sent = max(sent, len(ready))
+        await asyncio.sleep(0)  # a fast server would leave no turn to the client, who may want to go
 
 
 def certain(answer: Answer, stream: Callable[[Answer], list[bytes]]) -> list[bytes]:
