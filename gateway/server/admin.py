@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
@@ -18,6 +19,8 @@ from gateway.server import dry_run, guard
 from gateway.server.gateway import MAX_AGENT, Gateway
 from gateway.server.reading import parse
 from gateway.values import Client
+
+log = logging.getLogger("warmgate.admin")
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths for machines, which need no token."""
@@ -61,6 +64,9 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
         return problem(error.status, error.code, str(error))
     except web.HTTPException as error:
         return problem(error.status, (error.reason or "error").lower().replace(" ", "_"), f"{error.status}: {error.reason}")
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return problem(500, "internal_error", "The gateway failed on this request; its log says why.")
 
 
 async def healthz(_: web.Request) -> web.Response:

@@ -155,7 +155,9 @@ class App:
 
     async def _open_admin(self, address: Address) -> None:
         app = admin_app(self.gateway, self.reload)
-        self._admin = web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=75)
+        quiet = logging.getLogger("warmgate.admin.http")
+        quiet.disabled = True  # it would log a traceback for every request that cannot be parsed; handlers log their own
+        self._admin = web.AppRunner(app, access_log=None, logger=quiet, handle_signals=False, keepalive_timeout=75)
         await self._admin.setup()
         sock = _bind(*address)
         await web.SockSite(self._admin, sock).start()
