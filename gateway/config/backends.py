@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 
-from gateway.config.fields import Count, Flag, Mask, Part, SomeDuration, key, plain_text, text
+from gateway.config.fields import Flag, Mask, Part, SomeDuration, key, plain_text, text, whole
 
 BackendKind = Literal["auto", "llamacpp", "llamaswap", "lmstudio", "ollama", "omlx", "openai", "vllm"]
 
@@ -107,12 +107,27 @@ class Tls(Part):
         return self
 
 
+def parse_parallel(value: object) -> int | None:
+    """A count, None for `auto`. Raises ValueError."""
+    return None if value is None or value == "auto" else whole(value, 1)
+
+
+Parallel = Annotated[
+    int | None,
+    PlainValidator(parse_parallel),
+    PlainSerializer(lambda count: "auto" if count is None else count),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}]}),
+]
+
+
 class Backend(Part):
     """One server."""
 
     kind: BackendKind = key("auto", "Which server it is; auto: it is asked.")
     url: Url = key(..., "Base URL, without the API's own path.")
-    parallel: Count = key(1, "How many requests it works on at once per model, where it cannot be asked.")
+    parallel: Parallel = key(
+        "auto", "How many requests it works on at once per model, where it cannot be asked; more wait here. auto: no limit."
+    )
     headers: Headers = key({}, "Sent with every request to it.", secret=True)
     timeouts: Timeouts = key({}, "How long to wait for it.")
     tls: Tls = key({}, "For https.")

@@ -97,7 +97,10 @@ class Stabilizer:
         """A reply is complete. sent: the call that it answers; transcript: its bytes, if the stable call asked for them."""
         if stable.edited and sent is stable.original:
             self._refused(stable)
-        elif transcript and stable.result and stable.result.sent:
+            return
+        if stable.edited and stable.result:
+            self._rejected.pop(stable.result.route, None)  # only refusals in a row say that it is the edit
+        if transcript and stable.result and stable.result.sent:
             said = spoken(sent.dialect, bytes(transcript), streaming=streaming)
             if said is not None:
                 digest = reply(self._memory.secret, said.text, said.calls)

@@ -26,7 +26,7 @@ def test_defaults() -> None:
     assert (config.admin.token, config.api_keys, config.cors_origins, config.hosts) == ("", (), (), ())
     assert (config.identity, config.passthrough) == ("auto", "safe")
     backend, model = config.backends["a"], config.models["m"]
-    assert (backend.kind, backend.base_url, backend.parallel, backend.headers) == ("auto", "http://h", 1, {})
+    assert (backend.kind, backend.base_url, backend.parallel, backend.headers) == ("auto", "http://h", None, {})
     assert (backend.timeouts.connect, backend.timeouts.first_byte, backend.timeouts.idle) == (2.0, 900.0, 300.0)
     assert (backend.tls.verify, backend.tls.ca) == (True, None)
     assert (model.aliases, model.targets) == ((), ())
@@ -53,6 +53,7 @@ def test_nothing_is_the_defaults(text: str) -> None:
         ("admin: { listen: ':0', token: t }", lambda c: (c.admin.address, c.admin.token), (("", 0), "t")),
         (BACKEND.format("kind: llamacpp"), lambda c: a(c).kind, "llamacpp"),
         (BACKEND.format("parallel: 4"), lambda c: a(c).parallel, 4),
+        (BACKEND.format("parallel: auto"), lambda c: a(c).parallel, None),
         (BACKEND.format("parallel: '4'"), lambda c: a(c).parallel, 4),
         (BACKEND.format("headers: { X-Key: ' a b ' }"), lambda c: a(c).headers, {"X-Key": "a b"}),
         (
