@@ -38,8 +38,8 @@ def streaming(path: str) -> Callable[[Server], Awaitable[Finding]]:
         heard = answered(await server.hear(path, server.body(path, QUESTION, TOKENS, stream=True) | extra))
         words = grammar.words(heard.events())
         wrong = [
-            *([] if heard.media == media else [f"media type {heard.media or 'none'}, expected {media}"]),
-            *([] if grammar.fits(words) else [f"expected {grammar.told}"]),
+            *([] if heard.media == media else [f"media type {media}, not {heard.media or 'none'}"]),
+            *([] if grammar.fits(words) else [grammar.told]),
             *_wants(heard),
         ]
         told = f"{shown(words)}; {counts(heard.seen.usage)}"

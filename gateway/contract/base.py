@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Result = Literal["ok", "differs", "skipped"]
 
-PROBE_SECONDS = 20.0
+PROBE_SECONDS = 30.0
 """The longest that a probe may take, unless it says otherwise."""
 
 LOADING = 180.0

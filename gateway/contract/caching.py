@@ -16,8 +16,9 @@ from gateway.contract.server import Server
 State = Literal["counted", "zero", "absent"]
 
 WORDS = 150
-WORDS_OF_OMLX = 900
-"""oMLX caches blocks of 256 tokens, or of 2048 for models that cannot rewind; a prompt below that is never reused."""
+WORDS_OF_OMLX = 500
+"""oMLX caches whole blocks of 256 tokens, so that the prompt must have several. For models that cannot rewind a block has 2048:
+there the second request reuses nothing, and that is in order."""
 
 ANY: frozenset[State] = frozenset(("counted", "zero", "absent"))
 PATHS = (CHAT, COMPLETIONS, RESPONSES, MESSAGES, OLLAMA_CHAT, LLAMACPP, LMSTUDIO_V0)

@@ -24,7 +24,7 @@ async def zero_tokens(server: Server) -> Finding:
     heard = await server.hear(CHAT, server.body(CHAT, QUESTION, 0, stream=True), until=lambda heard: said(heard) >= ENOUGH)
     found = "refused" if heard.status >= 400 else {0: "none", 1: "one"}.get(said(heard), "several")
     may = ZERO.get(server.kind.name, ("none", "one", "several", "refused"))
-    return judged(found in may, f"{heard.status}: {found} token", " or ".join(may), found=found)
+    return judged(found in may, f"{heard.status}, pieces of content: {found}", " or ".join(may), found=found)
 
 
 def said(heard: Heard) -> int:
@@ -120,7 +120,7 @@ MEASURABLE = 100.0  # milliseconds of prefill
 
 async def headers_first(server: Server) -> Finding:
     """How long a client waits for the headers, and how long for the first piece."""
-    heard = answered(await server.hear(CHAT, server.body(CHAT, server.text(300), 1, stream=True)))
+    heard = answered(await server.hear(CHAT, server.body(CHAT, server.text(150), 1, stream=True)))
     first = heard.end if heard.first is None else heard.first
     measured = {"headers": round(heard.headers, 4), "first": round(first, 4)}
     detail = f"headers after {1000 * heard.headers:.0f} ms, first piece after {1000 * first:.0f} ms"

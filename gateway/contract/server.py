@@ -44,10 +44,6 @@ class Server:
 
     # what it is
 
-    @property
-    def info(self) -> values.ModelInfo | None:
-        return next((model for model in self.seen.models if model.name == self.model), None)
-
     def before(self, *version: int) -> bool:
         """Whether it says that it is older than that version. One that does not say is taken for new."""
         found = tuple(map(int, re.findall(r"\d+", self.seen.version or "")[:3]))

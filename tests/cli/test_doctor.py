@@ -18,7 +18,7 @@ async def test_a_server_that_keeps_its_contract(tmp_path: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0].split() == ["probe", "result", "found", "seconds"]
-    assert "role, content x" in next(line for line in lines if line.startswith("stream-chat"))
+    assert "role+content, content x" in next(line for line in lines if line.startswith("stream-chat"))
     assert lines[-1].startswith("ollama 0.33.3: 9 ok, 0 differ, 0 skipped in ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from gateway.contract import examine
 from gateway.engine.gguf import Model
 from gateway.engine.server import EngineServer
+from tests.contract.bent import Bent
 from tests.contract.findings import finding, named
 from tests.support.clients import RawClient, fetch, post
 from tests.support.engine import StartEngine, needs_engine
@@ -53,6 +55,28 @@ async def test_without_the_wish_no_slot_is_saved(start_engine: StartEngine, tmp_
     assert list(slots.iterdir()) == []
     await examine(server.url, only=["slots-restore"])
     assert [file.name for file in slots.iterdir()] == ["warmgate-contract.bin"]
+
+
+async def test_looking_at_a_sleeping_server_does_not_wake_it(start_engine: StartEngine) -> None:
+    server = start_engine("-c", "4096", "--sleep-idle-seconds", "1")
+    async with asyncio.timeout(20):
+        while not server.get("/props")["is_sleeping"]:
+            await asyncio.sleep(0.1)
+    report = await examine(server.url, only=["kind", "quiet-look", "models-*", "props"])
+    assert named(report, "differs") == {}
+    assert finding(report, "quiet-look").detail == "/props: is_sleeping True"
+    assert server.get("/props")["is_sleeping"]
+    assert finding(await examine(server.url, only=["slots-rows"]), "slots-rows").result == "ok"
+    assert not server.get("/props")["is_sleeping"], "asking for slots does"
+
+
+async def test_llama_swap_in_front_of_it(engine: EngineServer) -> None:
+    """Of it only `/running` is simulated: it passes everything else on."""
+    async with Bent(engine.url, "/running", lambda status, body: (200, b'{"running":[]}')) as swap:
+        report = await examine(swap.url)
+    assert report.kind == "llamaswap"
+    assert named(report, "differs") == {}
+    assert set(named(report, "skipped")) <= {"leave-stream"}
 
 
 async def test_a_key(start_engine: StartEngine) -> None:

@@ -122,7 +122,7 @@ class FakeOllama(FakeServer):
         thinking = model.thinking and ask.think is not False
         told = self.told(path, body, ask, lease, cached=self._reported(path, lease.reused), thinking=thinking)
         counted = self._counted(told.prompt, lease.reused)
-        return replace(told, prompt=counted, reasoning_key="reasoning", whole_tool_calls=path.startswith("/v1"))
+        return replace(told, prompt=counted, **_ways(path))
 
     def _reported(self, path: str, reused: int) -> int | None:
         return reused if self.since >= REPORTS_CACHED else (0 if path == "/v1/responses" else None)
@@ -154,6 +154,7 @@ class FakeOllama(FakeServer):
                 prompt=self._counted(answer.prompt, answer.cached),
                 cached=self._reported(request.path, answer.cached),
                 usage=shape.tells_usage(body) or not streaming,
+                **_ways(request.path),
             )
 
         async with aclosing(ollama_engine.answers(self.engine_url, model, ask)) as coming:
@@ -181,6 +182,11 @@ class FakeOllama(FakeServer):
     def forget(self) -> None:
         """Every model and every cached prefix is gone."""
         self.runners.forget()
+
+
+def _ways(path: str) -> dict[str, Any]:
+    """How it writes a reply. Source: Ollama's openai/openai.go: the first chunk has role and content, a call comes whole."""
+    return {"role_alone": False, "reasoning_key": "reasoning", "whole_tool_calls": path.startswith("/v1")}
 
 
 def refuse(model: Model, ask: Ask, *, lenient: bool) -> None:

@@ -29,6 +29,8 @@ def chat_stream(reply: Reply) -> list[bytes]:
     deltas += [{"content": piece} for piece in pieces(reply.text)]
     for index, call in enumerate(reply.tool_calls):
         deltas += [{"tool_calls": [{"index": index} | part]} for part in _call_parts(call, whole=reply.whole_tool_calls)]
+    if not reply.role_alone and len(deltas) > 1:
+        deltas[:2] = [deltas[0] | deltas[1]]
     choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": reply.finish_reason})
     return _frames(reply, choices, "chat.completion.chunk")

@@ -33,6 +33,7 @@ class Reply:
 
     prompt: prompt tokens, cached ones included; cached: how many of them were reused, None = this server does not report it;
     usage: a stream carries its counts (OpenAI dialects: a chunk with `choices: []`); timings: llama.cpp's `timings` are sent;
+    role_alone: an OpenAI chat stream begins with a chunk that has nothing but the role, instead of the first piece beside it;
     reasoning_key: field of an OpenAI delta that carries reasoning; whole_tool_calls: a call is sent whole once it is parsed
     (OpenAI: one delta, instead of its name first and its arguments after; Ollama: a line of its own, instead of in the last
     line); finish: overrides the reason for the end ("stop", "length", "tool_calls"); load_ms, prefill_ms:
@@ -48,6 +49,7 @@ class Reply:
     completion: int = 4
     usage: bool = True
     timings: bool = False
+    role_alone: bool = True
     reasoning_key: str = "reasoning_content"
     whole_tool_calls: bool = False
     finish: str = ""
