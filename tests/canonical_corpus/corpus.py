@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 PAIRS = Path(__file__).with_name("pairs.json")
+SECOND = Path(__file__).with_name("second.json")
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class Pair:
         return texts if self.keep.system2 is None else [*texts, self.keep.system2]
 
 
-def load() -> list[Pair]:
-    """All pairs in file order. A missing or unknown field is a TypeError or KeyError."""
-    return [_pair(entry) for entry in json.loads(PAIRS.read_text(encoding="utf-8"))]
+def load(path: Path = PAIRS) -> list[Pair]:
+    """All pairs of one file in file order. A missing or unknown field is a TypeError or KeyError."""
+    return [_pair(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def _pair(entry: dict[str, Any]) -> Pair:

@@ -8,11 +8,13 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from tests.canonical_corpus.corpus import Pair, load
+from tests.canonical_corpus.corpus import PAIRS, SECOND, Pair, load
 
-CORPUS = load()
+FIRST_PAIRS, SECOND_PAIRS = load(PAIRS), load(SECOND)
+CORPUS = FIRST_PAIRS + SECOND_PAIRS
 
 PAIRS_PER_RULE = {"clock": 70, "place": 50, "ids": 25, "counters": 25, "memory": 22, "attribution": 8}
+SECOND_PER_RULE = {"clock": 45, "place": 35, "ids": 21, "counters": 25, "memory": 18, "attribution": 6}
 LANGUAGES = {"en", "de", "fr", "es", "zh", "ja"}
 MIN_CLOCK_PAIRS_PER_LANGUAGE = 7
 LINES = range(3, 13)  # non-blank lines of a system text
@@ -23,15 +25,19 @@ MIN_LIKENESS = 0.3  # share of equal characters, as SequenceMatcher counts them
 TRIGGERS = {
     "clock": r"\d{4}[-/.年]\d|\d{1,2}[:h]\d{2}|\d{2}[./]\d{2}[./]\d{4}|\b\d{10,13}\b|\b20\d\d\b|today|now|current|date|time"
     r"|heute|jetzt|datum|uhr|schreiben den|aujourd|maintenant|actuel|heure|nous sommes|hoy|ahora|fecha|hora"
-    r"|今天|现在|当前|日期|时间|今日|現在|日付|日時|いま|時刻|年\d{1,2}月",
+    r"|ruhetag|截止|今天|现在|当前|日期|时间|今日|現在|日付|日時|いま|時刻|年\d{1,2}月",
     "place": r"director|folder|root|branch|commit|\bhost|server|platform|workspace|git|status|toolchain|environment|home/"
+    r"|home:|library:|\bos\b|shared|screen|python|container|connect|model|shell|weather|path|anmeldung"
     r"|verzeichnis|ordner|rechner|plattform|répertoire|dossier|branche|machine|directorio|carpeta|rama|servidor|plataforma|raíz"
     r"|目录|分支|主机|ディレクトリ|フォルダ|ブランチ|ホスト",
-    "ids": r"\bids?\b|-id\b|_id\b|nonce|session|request|trace|thread|cache-buster|kennung|nummer|nachrichten"
+    "ids": r"run:|guild|seed|job|queue|\bnr\.|ID|\bids?\b"
+    r"|-id\b|_id\b|nonce|session|request|trace|thread|cache-buster|kennung|nummer|nachrichten"
     r"|identifiant|requete|numéro|solicitud|编号|会话|请求|番号|セッション",
-    "counters": r"token|context|usage|uptime|\bup for\b|load|disk|battery|pid|budget|\bleft\b|remaining|readings|per day|jetons"
+    "counters": r"\bstep|turn|temp|limit|messages|quota|iteration|bater|umbral|actividad"
+    r"|token|context|usage|uptime|\bup for\b|load|disk|battery|pid|budget|\bleft\b|remaining|readings|per day|jetons"
     r"|auslastung|akku|betriebszeit|charge|memoire|contexte|batería|restantes|令牌|运行|剩余|トークン|バッテリー|稼働",
-    "memory": r"memor|know|known|facts|profile|retrieved|passage|document|conversation|remember"
+    "memory": r"mémoire|relevant|history|user_|dokumente"
+    r"|memor|know|known|facts|profile|retrieved|passage|document|conversation|remember"
     r"|erinnerung|nutzerprofil|gefundene|textstelle|souvenir|doit savoir|recuerdo|perfil|用户|记忆|ユーザー|記憶",
     "attribution": r"x-anthropic-billing-header",
 }
@@ -53,7 +59,8 @@ def test_ids_are_unique() -> None:
 
 
 def test_distribution_over_rules() -> None:
-    assert Counter(pair.rule for pair in CORPUS) == PAIRS_PER_RULE
+    assert Counter(pair.rule for pair in FIRST_PAIRS) == PAIRS_PER_RULE
+    assert Counter(pair.rule for pair in SECOND_PAIRS) == SECOND_PER_RULE
 
 
 def test_clock_speaks_every_language() -> None:
@@ -136,7 +143,7 @@ def test_memory_keep_sides_come_in_two_versions(pair: Pair) -> None:
 @every_pair()
 def test_attribution_stands_first_only_where_it_moves(pair: Pair) -> None:
     if pair.rule == "attribution":
-        first = pair.move.system.split("\n", 1)[0]
+        first = pair.move.system.splitlines()[0]
         assert first in pair.move.moved
         assert first.startswith("x-anthropic-billing-header: ")
         assert not pair.keep.system.startswith("x-anthropic-billing-header: ")
