@@ -27,6 +27,7 @@ Level = Literal["debug", "info", "warning", "error"]
 QUEUE_LINES = 4096
 LONGEST_LINE = 2000  # characters of one line of text
 LONGEST_NAME = 80  # characters of a name that a client chose
+TOGETHER = 0.05  # seconds for which lines are gathered before they are written
 STOP_SECONDS = 2.0  # that the last lines may take to be written
 
 LEVELS: dict[Outcome, int] = {
@@ -45,6 +46,8 @@ _BARE = re.compile(r"[\w./:@+-]+")
 
 def printable(text: str, limit: int) -> str:
     """`text` on one line, safe for a terminal: no control, bidirectional or unpaired surrogate characters; cut at `limit`."""
+    if len(text) <= limit and text.isprintable():
+        return text
     safe = "".join(char if char.isprintable() else "?" for char in text[: limit + 1])
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
 
@@ -93,7 +96,19 @@ class RequestLog:
             return
         level = LEVELS[event.record.outcome]
         if self._log.isEnabledFor(level):
-            self._log.log(level, "%s", request_line(event.record), extra=request_fields(event.record))
+            self._log.log(level, Line(event.record))
+
+
+class Line:
+    """What is logged of a finished request. The thread that writes spells it out: it costs more than all else about a line."""
+
+    __slots__ = ("record",)
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def __str__(self) -> str:
+        return request_line(self.record)
 
 
 def _rounded(seconds: float | None) -> float | None:
@@ -123,12 +138,15 @@ class JsonFormatter(logging.Formatter):
     """One ASCII JSON object a line: time (RFC 3339, UTC), level, logger, message, the extra fields, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
+        line = record.msg.record if isinstance(record.msg, Line) else None
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": "request" if line else record.getMessage(),
         }
+        if line:
+            return json.dumps(fields | request_fields(line))
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD and name not in fields}
@@ -153,6 +171,8 @@ class DroppingHandler(QueueHandler):
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         """Arguments may change after the call, so the message is made now; the traceback is written by the thread."""
+        if isinstance(record.msg, Line):  # holds nothing that changes
+            return record
         record = copy.copy(record)
         record.msg, record.args = record.getMessage(), None
         return record
@@ -175,6 +195,15 @@ class Writer(QueueListener):
             text = f"{lost} log lines were dropped: they came faster than they could be written"
             level = {"levelno": logging.WARNING, "levelname": "WARNING"}
             super().handle(logging.makeLogRecord({"name": "warmgate.logs", "msg": text, "dropped": lost, **level}))
+
+    def dequeue(self, block: bool) -> Any:
+        """Lines are written a moment late, many at a time: waking the thread for each costs as much as writing it."""
+        try:
+            return self._lines.get_nowait()
+        except queue.Empty:
+            first = self._lines.get()
+        time.sleep(TOGETHER if first is not None else 0.0)
+        return first
 
     def enqueue_sentinel(self) -> None:
         self._lines.put(None)  # waits for a place, unlike the base class, which fails when the queue is full

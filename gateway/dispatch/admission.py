@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from gateway.errors import Busy
 
@@ -43,9 +43,8 @@ class Admission:
                 gate.capacity = capacity
                 self._wake(gate)
 
-    @asynccontextmanager
-    async def enter(self, backend: str, model: str, capacity: int | None, queue: int) -> AsyncIterator[None]:
-        """Hold a place while the block runs; wait for one if there is none.
+    async def enter(self, backend: str, model: str, capacity: int | None, queue: int) -> Callable[[], None]:
+        """Take a place, or wait for one if there is none. Returns what gives it back, to be called once.
 
         queue: how many may wait for this backend; one more raises Busy. The caller bounds the wait by its deadline.
         """
@@ -54,14 +53,19 @@ class Admission:
         gate.capacity = capacity
         try:
             await self._take(gate, backend, queue)
-            try:
-                yield
-            finally:
-                gate.active -= 1
-                self._wake(gate)
-        finally:
-            if not gate.active and not gate.waiting and self._gates.get(key) is gate:
-                del self._gates[key]
+        except BaseException:
+            self._drop_unused(key, gate)
+            raise
+        return partial(self._leave, key, gate)
+
+    def _leave(self, key: tuple[str, str], gate: Gate) -> None:
+        gate.active -= 1
+        self._wake(gate)
+        self._drop_unused(key, gate)
+
+    def _drop_unused(self, key: tuple[str, str], gate: Gate) -> None:
+        if not gate.active and not gate.waiting and self._gates.get(key) is gate:
+            del self._gates[key]
 
     async def _take(self, gate: Gate, backend: str, queue: int) -> None:
         if gate.has_room() and not gate.waiting:

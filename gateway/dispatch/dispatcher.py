@@ -7,8 +7,8 @@ connection that could not be made, and after "503 loading", which is waited for 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
@@ -61,10 +61,11 @@ class Dispatcher:
     @asynccontextmanager
     async def open(self, order: Order, flight: Flight, deadline: Deadline) -> AsyncIterator[Reply]:
         """Raises Refusal or UpstreamError (also for a deadline's sake Expired, from the caller's own deadline)."""
-        async with AsyncExitStack() as held:
-            yield await self._first_that_answers(order, flight, deadline, held)
+        reply, held = await self._first_that_answers(order, flight, deadline)
+        with held:
+            yield reply
 
-    async def _first_that_answers(self, order: Order, flight: Flight, deadline: Deadline, held: AsyncExitStack) -> Reply:
+    async def _first_that_answers(self, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, ExitStack]:
         waited, pause = 0.0, LOADING_PAUSE[0]
         while True:
             loading, failure = None, None
@@ -72,7 +73,7 @@ class Dispatcher:
                 if failure or loading or waited:
                     flight.retries += 1
                 try:
-                    return await self._try(place, order, flight, deadline, held)
+                    return await self._try(place, order, flight, deadline)
                 except UpstreamLoading as error:
                     loading = loading or error
                 except UpstreamError as error:
@@ -88,29 +89,30 @@ class Dispatcher:
             await asyncio.sleep(pause)
             waited += pause
 
-    async def _try(self, place: Place, order: Order, flight: Flight, deadline: Deadline, held: AsyncExitStack) -> Reply:
-        """One try at one target. What it holds is handed to `held` when it answers, and given back at once when it does not."""
+    async def _try(self, place: Place, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, ExitStack]:
+        """One try at one target. What it holds (a place, the count, the connection) comes with the reply, to be given back when
+        that is done with; it is given back at once when there is none."""
         state, limits = place.state, place.state.config.timeouts
-        async with AsyncExitStack() as mine:
+        with ExitStack() as held:
             deadline.move(limits.first_byte, "queue")
             if order.gated:
                 began = flight.clock.now()
                 model = place.target.model or order.label
-                place_free = self._admission.enter(state.name, model, self._capacity(state), order.queue)
                 try:
-                    await mine.enter_async_context(place_free)
+                    held.callback(await self._admission.enter(state.name, model, self._capacity(state), order.queue))
                 finally:
                     flight.queue += flight.clock.now() - began
-            mine.enter_context(self._working(state, flight))
+            self._start(state, flight)
+            held.callback(self._stop, state, flight)
             deadline.move(limits.first_byte, "upstream")
             response = await self._send(place, order)
-            mine.callback(response.close)
+            held.callback(response.close)
             body = Body(response, decode=order.decode)
             flight.headers_at = flight.clock.now()
             self._fleet.succeeded(state.name)
             head = await self._unless_loading(body, state) if response.status == 503 and order.gated else b""
-            held.push_async_exit(mine.pop_all())
-        return Reply(response, body, head, place.target, state.kind, limits.first_byte, limits.idle)
+            reply = Reply(response, body, head, place.target, state.kind, limits.first_byte, limits.idle)
+            return reply, held.pop_all()
 
     async def _send(self, place: Place, order: Order) -> aiohttp.ClientResponse:
         kind = place.state.kind
@@ -130,17 +132,15 @@ class Dispatcher:
         if isinstance(event, BackendProbed) and (state := self._fleet.states.get(event.name)):
             self._admission.resize(event.name, self._capacity(state))
 
-    @contextmanager
-    def _working(self, state: BackendState, flight: Flight) -> Iterator[None]:
+    def _start(self, state: BackendState, flight: Flight) -> None:
         """Count the request as in flight at this backend, and say so outward."""
         state.in_flight += 1
         flight.backend = state.name
         self._bus.publish(RequestStarted(flight.id, state.name))
-        try:
-            yield
-        finally:
-            state.in_flight -= 1
-            self._bus.publish(RequestLeft(flight.id, state.name))
+
+    def _stop(self, state: BackendState, flight: Flight) -> None:
+        state.in_flight -= 1
+        self._bus.publish(RequestLeft(flight.id, state.name))
 
     def _capacity(self, state: BackendState) -> int | None:
         """What the server says that it works on at once; else what the configuration says; else no limit of ours."""

@@ -54,7 +54,8 @@ class Flight:
 
     def knows(self, key: str) -> None:
         """Who the client is, as told by the digest of its key."""
-        self.client = replace(self.client, key=key)
+        if key:
+            self.client = replace(self.client, key=key)
 
     def saw_first(self, first: First) -> None:
         """The first content-bearing event has passed."""

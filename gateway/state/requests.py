@@ -62,12 +62,19 @@ class Requests:
 
     def _closed(self, record: Record) -> None:
         self._running.pop(record.id, None)
-        client = replace(record.client, agent=_name(record.client.agent))
-        model = None if record.model is None else _name(record.model)
-        self._finished[record.id] = replace(record, model=model, path=_name(record.path), client=client)
+        if not (_plain(record.path) and _plain(record.client.agent) and _plain(record.model or "")):
+            client = replace(record.client, agent=_name(record.client.agent))
+            model = None if record.model is None else _name(record.model)
+            record = replace(record, model=model, path=_name(record.path), client=client)
+        self._finished[record.id] = record
         self._finished.move_to_end(record.id)  # a client may use the same id again
         while len(self._finished) > self._keep:
             self._finished.popitem(last=False)
+
+
+def _plain(text: str) -> bool:
+    """Whether a name can be kept as it is; nearly all are ASCII, which is looked up and not searched for."""
+    return text.isascii() and len(text) <= LONGEST_NAME
 
 
 def _name(text: str) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given
@@ -10,10 +12,19 @@ from gateway.dispatch.admission import Admission
 from gateway.errors import Busy
 
 
+@asynccontextmanager
+async def place(admission: Admission, backend: str, capacity: int | None, queue: int) -> AsyncIterator[None]:
+    leave = await admission.enter(backend, "m", capacity, queue)
+    try:
+        yield
+    finally:
+        leave()
+
+
 async def hold(
     admission: Admission, release: asyncio.Event, entered: list[int], number: int, capacity: int = 1, queue: int = 8
 ) -> None:
-    async with admission.enter("b", "m", capacity, queue):
+    async with place(admission, "b", capacity, queue):
         entered.append(number)
         await release.wait()
 
@@ -42,10 +53,10 @@ async def test_a_full_queue_is_busy_at_once() -> None:
     tasks = [asyncio.create_task(hold(admission, release, entered, n, queue=1)) for n in range(2)]
     await settle()
     with pytest.raises(Busy) as caught:
-        async with admission.enter("b", "m", 1, 1):
+        async with place(admission, "b", 1, 1):
             raise AssertionError("entered")
     assert (caught.value.status, caught.value.retry_after) == (429, 5)
-    async with admission.enter("other", "m", 1, 1):
+    async with place(admission, "other", 1, 1):
         pass  # another backend has its own bound
     release.set()
     await asyncio.gather(*tasks)
@@ -53,7 +64,7 @@ async def test_a_full_queue_is_busy_at_once() -> None:
 
 async def test_no_capacity_means_no_limit() -> None:
     admission = Admission()
-    async with admission.enter("b", "m", None, 0), admission.enter("b", "m", None, 0):
+    async with place(admission, "b", None, 0), place(admission, "b", None, 0):
         assert admission.waiting("b") == 0
 
 
