@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 First = Literal["content", "reasoning", "tool_call"]
 """What the first content-bearing event of a reply carried."""
@@ -13,6 +13,17 @@ Outcome = Literal["ok", "client_error", "refused", "upstream_error", "timeout", 
 """How a request ended. `client_error`: the backend answered 4xx; `refused`: the gateway did; `cancelled`: the client left."""
 
 OUTCOMES: tuple[Outcome, ...] = ("ok", "client_error", "refused", "upstream_error", "timeout", "cancelled", "internal_error")
+
+Reason = Literal[
+    "first_seen", "system_changed", "tools_changed", "history_changed", "params_changed", "window_slide", "evicted",
+    "slot_moved", "backend_moved", "model_loaded", "backend_restarted", "engine_limit", "side_request", "unknown",
+]  # fmt: skip
+"""Why a prompt was computed again that could have been reused."""
+
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+SAVERS = ("server", "canonical", "placement", "snapshot", "warmup")
+"""What prefill may be saved by: the server's own cache with the client's own bytes, or something that the gateway did."""
 
 CacheReport = Literal["usage", "timings", "inferred", "none"]
 """Where a cached-token count came from. `none` is *not reported*, which is neither 0 nor a miss."""
@@ -126,6 +137,10 @@ class Record:
     Times are seconds. From the moment when the request had been read completely: ttft (to the first content-bearing event;
     None unless the client asked for a stream and content came), ttfb (to the upstream headers), duration (to the last byte for
     the client). Besides: queue (waiting for a place), overhead (the gateway's own time before it sent the request, by stage).
+
+    session, route: short digests, "" where there was no prompt to look at; expected: prompt tokens that were expected to be
+    reused when it was sent, None where that is unknown; reason: why more was computed than had to be, None if nothing was lost,
+    with the section of the prompt that it concerns and its cost; saved: seconds of prefill saved, by SAVERS; edits: by rule.
     """
 
     id: str
@@ -150,3 +165,12 @@ class Record:
     usage: Usage = Usage()
     retries: int = 0
     error: str | None = None  # code of the error, if any
+    session: str = ""
+    route: str = ""
+    expected: int | None = None
+    reason: Reason | None = None
+    section: str | None = None
+    lost_tokens: int | None = None
+    lost_seconds: float | None = None
+    saved: Mapping[str, float] = field(default_factory=dict)
+    edits: Mapping[str, int] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from gateway.routing.fleet import Catalog, NamedModel
 from gateway.server import guard
 from gateway.server.stable import Stabilizer
 from gateway.state.fleet import BackendState, Fleet
+from gateway.state.log import Log
 from gateway.state.memory import Memory
 from gateway.state.requests import Requests
 from gateway.values import Client, Route, Target
@@ -57,6 +58,7 @@ class Gateway:
         self.dispatcher = Dispatcher(self.fleet, self.upstream, self.bus)
         self.metrics = Metrics(config.metrics.max_pairs)
         self.requests = Requests()
+        self.log = Log()
         self.bus.subscribe(self.metrics.on_event)
         self.bus.subscribe(self.requests.on_event)
         self.memory = Memory(config.state_dir, self.clock)
@@ -105,7 +107,9 @@ class Gateway:
 
     def close(self, flight: Flight) -> None:
         self.running -= 1
-        self.bus.publish(RequestClosed(flight.record()))
+        record = flight.record()
+        self.log.add(record, None)
+        self.bus.publish(RequestClosed(record))
 
     def destructive(self, method: str, path: str) -> bool:
         """Whether `passthrough: safe` refuses this path: what any server would be harmed by, and what these kinds would."""
