@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -91,7 +91,8 @@ class Gateway:
         """A new flight for a request, counted from here."""
         agent = request.headers.get("User-Agent", "")[:MAX_AGENT]
         sent = request.headers.get("X-Request-Id", "")
-        request_id = sent if 0 < len(sent) <= MAX_ID and sent.isascii() and sent.isprintable() else secrets.token_hex(8)
+        usable = 0 < len(sent) <= MAX_ID and sent.isascii() and sent.isprintable()
+        request_id = sent if usable else f"{random.getrandbits(64):016x}"
         self.running += 1
         return Flight(request_id, Client(request.remote or "", agent), self.clock, request.path)
 
