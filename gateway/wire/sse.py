@@ -1,7 +1,6 @@
 """Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). Pure, incremental.
 
-Lines may end in LF or CRLF, also mixed. A lone CR, which the standard allows and no known server sends, is not taken for a line
-end: such a stream is forwarded unread.
+Lines may end in LF or CRLF, also mixed, or in lone CRs, as the standard allows.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ COMMENT = b": keep-alive\n\n"
 class Events(Framer):
     """Cuts a stream into events, each with the blank line that ends it."""
 
-    ends = (b"\n\n", b"\n\r\n")
-    boundary = re.compile(rb"\n\r?\n")
+    ends = (b"\n\n", b"\n\r\n", b"\r\r")
+    boundary = re.compile(rb"\n\r?\n|\r\r")
 
     __slots__ = ()
 
@@ -30,7 +29,7 @@ def parse(frame: bytes) -> tuple[bytes, bytes]:
     if frame.startswith(b"data:") and frame.find(b"\n") == len(frame) - 2 and frame.endswith(b"\n"):
         return b"", frame[5:].strip()  # one line, as most events are
     name, data = b"", []
-    for line in frame.removeprefix(_BOM).split(b"\n"):
+    for line in frame.removeprefix(_BOM).splitlines():
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value)

@@ -29,7 +29,7 @@ def test_an_event_is_forwarded_when_it_is_complete() -> None:
     assert frames == [EVENT]
 
 
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\n\r\n", b"\r\n\n"])
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\n\r\n", b"\r\n\n", b"\r\r"])
 def test_every_spelling_of_a_blank_line_ends_an_event(end: bytes) -> None:
     stream = b"data: 1" + end + b"data: 2" + end
     for at in range(len(stream)):
@@ -83,6 +83,7 @@ def test_an_event_that_is_too_large_to_read_does_not_grow_and_the_next_is_read()
         (b"data: {}", b"", b"{}"),
         (b"data: 1\nx\n", b"", b"1"),
         (b"data\n\n", b"", b""),
+        (b"event: ping\rdata: 1\r\r", b"ping", b"1"),
         (COMMENT, b"", b""),
     ],
 )
@@ -90,7 +91,11 @@ def test_parse(frame: bytes, event: bytes, data: bytes) -> None:
     assert parse(frame) == (event, data)
 
 
-@given(st.lists(st.lists(st.sampled_from([b"data: a", b"\n", b"\r", b"\n\n", b"\r\n\r\n", b"\xf0\x9f", b":"]), max_size=8)))
+@given(
+    st.lists(
+        st.lists(st.sampled_from([b"data: a", b"\n", b"\r", b"\n\n", b"\r\r", b"\r\n\r\n", b"\xf0\x9f", b":"]), max_size=8)
+    )
+)
 def test_frames_do_not_depend_on_the_reads(pieces: list[list[bytes]]) -> None:
     reads = [b"".join(read) for read in pieces]
     forwarded, frames = cut(reads)
