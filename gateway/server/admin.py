@@ -1,21 +1,24 @@
-"""The admin port: health, metrics, status, reload, forget, and dry runs of the canonical form."""
+"""The admin port: its door, health, metrics, reload, forget, and dry runs of the canonical form.
+
+What `/status`, `/requests` and `/events` say is in `admin_status`, `admin_requests` and `admin_events`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from typing import get_args
 
-import orjson
 from aiohttp import web
 
-from gateway import __version__
 from gateway.canonical.settings import Mode
 from gateway.dialects.prompt_ranges import Doubt, locate
-from gateway.errors import BadRequest
+from gateway.errors import BadRequest, Refusal
 from gateway.metrics import CONTENT_TYPE
-from gateway.server import dry_run, guard
+from gateway.server import admin_events, admin_requests, dry_run, guard
+from gateway.server.admin_replies import GATEWAY, json_reply, problem
+from gateway.server.admin_status import describe
 from gateway.server.gateway import MAX_AGENT, Gateway
 from gateway.server.reading import parse
 from gateway.values import Client
@@ -31,7 +34,6 @@ MAX_BODY = 64 << 20
 Reload = Callable[[], Awaitable[str | None]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-GATEWAY = web.AppKey("gateway", Gateway)
 RELOAD: web.AppKey[Reload] = web.AppKey("reload")
 
 
@@ -45,6 +47,8 @@ def admin_app(gateway: Gateway, reload: Reload) -> web.Application:
     app.router.add_post("/canonicalize", canonicalize)
     app.router.add_post("/-/reload", reload_config)
     app.router.add_post("/-/forget", forget)
+    admin_requests.add_routes(app)
+    admin_events.add_routes(app)
     return app
 
 
@@ -60,7 +64,7 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
         return problem(403, "origin_not_allowed", "Pages of other origins may not do this.")
     try:
         return await handler(request)
-    except BadRequest as error:
+    except Refusal as error:
         return problem(error.status, error.code, str(error))
     except web.HTTPException as error:
         return problem(error.status, (error.reason or "error").lower().replace(" ", "_"), f"{error.status}: {error.reason}")
@@ -92,14 +96,13 @@ async def metrics(request: web.Request) -> web.Response:
 
 
 async def status(request: web.Request) -> web.Response:
-    gateway = request.app[GATEWAY]
-    return _json(describe(gateway))
+    return json_reply(describe(request.app[GATEWAY]))
 
 
 async def reload_config(request: web.Request) -> web.Response:
     if (fault := await request.app[RELOAD]()) is not None:
         return problem(409, "invalid_config", fault)
-    return _json({"status": "reloaded"})
+    return json_reply({"status": "reloaded"})
 
 
 async def forget(request: web.Request) -> web.Response:
@@ -110,7 +113,7 @@ async def forget(request: web.Request) -> web.Response:
         return problem(503, "disk_is_slow", "It was dropped from memory; the disk has not followed yet. Ask again.")
     if fault := gateway.memory.problem:
         return problem(500, "disk_failed", f"It was dropped from memory, but {fault}.")
-    return _json({"status": "forgotten", "rows": rows})
+    return json_reply({"status": "forgotten", "rows": rows})
 
 
 async def canonicalize(request: web.Request) -> web.Response:
@@ -146,63 +149,3 @@ def _asked(raw: bytes) -> tuple[dry_run.Request, Mode | None]:
     except Doubt as doubt:
         raise BadRequest(f"`body` cannot be found: {doubt}.", code="invalid_body") from None
     return dry_run.request(raw[start:end], body, path), mode
-
-
-def describe(gateway: Gateway) -> dict[str, Any]:
-    """What `/status` shows. No prompt text, no keys."""
-    return {
-        "version": __version__,
-        "draining": gateway.draining,
-        "listeners": [
-            {"address": f"{door.host}:{door.port}", "identity": gateway.identity(door)} for door in gateway.now.doors.values()
-        ],
-        "backends": [_backend(gateway, name) for name in gateway.fleet.states],
-        "models": {model.name: list(model.aliases) for model in gateway.now.catalog.models},
-        "canonical": _canonical(gateway),
-        "in_flight": gateway.requests.in_flight(),
-        "recent": gateway.requests.recent(20),
-    }
-
-
-def _canonical(gateway: Gateway) -> dict[str, Any]:
-    """How prompts are canonicalized, and what is remembered for it."""
-    config, memory = gateway.now.config.canonical, gateway.memory
-    return {
-        "mode": config.mode,
-        "rules": list(config.rules),
-        "observe": list(config.observe),
-        "custom": [rule.name for rule in config.custom],
-        "ledger": {"rows": len(memory.ledger), "durable": memory.durable, "problem": memory.problem},
-    }
-
-
-def _backend(gateway: Gateway, name: str) -> dict[str, Any]:
-    state = gateway.fleet.states[name]
-    probe, view = state.probe, gateway.fleet.view.get(name)
-    return {
-        "name": name,
-        "url": state.config.base_url,
-        "kind": state.kind.name,
-        "up": bool(probe and probe.up),
-        "loading": bool(probe and probe.loading),
-        "sleeping": bool(probe and probe.sleeping),
-        "problem": probe.problem if probe else "not looked at yet",
-        "version": probe.version if probe else None,
-        "slots": probe.slots if probe else None,
-        "circuit_open": bool(view and view.circuit_open),
-        "in_flight": state.in_flight,
-        "waiting": gateway.dispatcher.waiting(name),
-        "probed": state.probed,
-        "models": [
-            {"name": m.name, "context": m.context, "resident": m.resident, "bytes": m.resident_bytes, "expires": m.expires}
-            for m in (view.models.values() if view else ())
-        ],
-    }
-
-
-def problem(status: int, code: str, message: str) -> web.Response:
-    return _json({"error": {"code": code, "message": message}}, status)
-
-
-def _json(value: Any, status: int = 200) -> web.Response:
-    return web.Response(status=status, body=orjson.dumps(value, default=str), content_type="application/json", charset="utf-8")
