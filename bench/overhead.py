@@ -2,7 +2,8 @@
 
     python bench/overhead.py [--quick] [--check] [--json] [--peers litellm]
 
-Direct, nginx and the gateway take turns in each round; a figure is the median of the rounds. CPU time is that of the process
+Direct, nginx, the barest proxy on aiohttp (the floor under all that is built on it) and the gateway take turns in each round; a
+figure is the median of the rounds. CPU time is that of the process
 tree, so what else the machine does matters little; latencies are shown, and judged by nobody. `--check` exits with 1 when a
 target is missed, or when three tries were too noisy to judge. Needs Linux and, for the ratios, nginx.
 """
@@ -118,6 +119,7 @@ def measure(*, quick: bool, peers: list[str]) -> dict[str, object]:
         trees: dict[str, Tree] = {"direct": upstream}
         starts: dict[str, Callable[[], contextlib.AbstractContextManager[Tree]]] = {
             "nginx": lambda: process.nginx(directory, upstream.port),
+            "bare aiohttp": lambda: process.bare(upstream.port),
             "gateway": lambda: process.gateway(directory, upstream.port, "rewrite"),
             "gateway, canonical off": lambda: process.gateway(directory, upstream.port, "off"),
             "litellm": lambda: process.litellm(directory, upstream.port),

@@ -83,8 +83,20 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def upstream() -> Iterator[Tree]:
-    command = [sys.executable, "-m", "bench.upstream"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    with _module("bench.upstream") as tree:
+        yield tree
+
+
+@contextlib.contextmanager
+def bare(upstream_port: int) -> Iterator[Tree]:
+    with _module("bench.bare", str(upstream_port)) as tree:
+        yield tree
+
+
+@contextlib.contextmanager
+def _module(name: str, *args: str) -> Iterator[Tree]:
+    """A module of ours that prints its port."""
+    process = subprocess.Popen([sys.executable, "-m", name, *args], stdout=subprocess.PIPE)
     assert process.stdout is not None
     with _ended(process):
         yield Tree(process, int(process.stdout.readline()))
