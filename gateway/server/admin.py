@@ -16,7 +16,7 @@ from gateway.canonical.settings import Mode
 from gateway.dialects.prompt_ranges import Doubt, locate
 from gateway.errors import BadRequest, Refusal
 from gateway.metrics import CONTENT_TYPE
-from gateway.server import admin_events, admin_requests, dry_run, guard
+from gateway.server import admin_events, admin_requests, dry_run, guard, page
 from gateway.server.admin_replies import GATEWAY, json_reply, problem
 from gateway.server.admin_status import describe
 from gateway.server.gateway import MAX_AGENT, Gateway
@@ -25,8 +25,8 @@ from gateway.values import Client
 
 log = logging.getLogger("warmgate.admin")
 
-OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Paths for machines, which need no token."""
+OPEN = frozenset({"/healthz", "/readyz", "/metrics"}) | page.PATHS
+"""Paths that need no token: those for machines, and the page's own files, which say nothing of this gateway."""
 
 MAX_BODY = 64 << 20
 """Bytes of a request for a dry run: a whole prompt, images included."""
@@ -49,6 +49,7 @@ def admin_app(gateway: Gateway, reload: Reload) -> web.Application:
     app.router.add_post("/-/forget", forget)
     admin_requests.add_routes(app)
     admin_events.add_routes(app)
+    page.add_page(app, lambda: gateway.now.config.admin.token)
     return app
 
 
