@@ -1,4 +1,4 @@
-"""The least that a proxy on aiohttp can be: `python -m bench.bare UPSTREAM_PORT`. It parses, measures, checks and keeps nothing.
+"""The least that a proxy on aiohttp can be: `python -m bench.bare UPSTREAM_PORT`. It parses, checks and keeps nothing.
 
 What it costs is the floor under the gateway's figures, whatever the gateway does.
 """

@@ -96,7 +96,8 @@ class RequestLog:
             return
         level = LEVELS[event.record.outcome]
         if self._log.isEnabledFor(level):
-            self._log.log(level, Line(event.record))
+            # Not `log`, which walks up the stack to find out who calls.
+            self._log.handle(self._log.makeRecord(self._log.name, level, "", 0, Line(event.record), (), None))
 
 
 class Line:

@@ -16,6 +16,7 @@ import click
 from gateway import __version__, logs
 from gateway import config as configuration
 from gateway.cli import _found
+from gateway.cli._settle import settle_in
 from gateway.cli._sources import FileSource, Overrides, PortSource, Source
 from gateway.config import Address, Config
 from gateway.control.discover import Discovery
@@ -103,6 +104,7 @@ async def serve(config: Config, source: Source, writer: logs.Logs) -> int:
         await app.start()
         openness.tell(config)
         await source.started(app)
+        settle_in()
     except ConfigError as error:
         log.error("%s", error)
         await app.stop()
