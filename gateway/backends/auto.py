@@ -36,6 +36,23 @@ async def probe(control: Control) -> Probe:
     return found if found.up or found.loading else Probe(KIND, up=False, problem=found.problem)
 
 
+async def contradiction(kind: str, control: Control) -> str | None:
+    """What speaks against a server being of this kind, as a sentence; None if it gives the kind's sign, or may only not tell.
+
+    Raises Unreachable.
+    """
+    silent: list[str] = []
+    for path, fits, owner in SIGNS:
+        if owner.name == kind:
+            answer = await control.get(path)
+            if fits(answer) or answer.status in (401, 403) or answer.status >= 500:
+                return None
+            silent.append(path)
+    if not silent:
+        return None
+    return f"{' and '.join(silent)} not answered as {kind} does; correct its `kind`, or leave it out to have it found out"
+
+
 AUTO = Kind(
     name=KIND,
     serves=frozenset[str]().union(*(kind.serves for kind in KNOWN)),

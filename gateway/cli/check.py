@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -11,27 +12,33 @@ from pathlib import Path
 import click
 
 from gateway import config as configuration
+from gateway.cli import _live
 from gateway.config import Config, InvalidConfig
 from gateway.errors import ConfigError
 
 
 @click.command("check")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--live", is_flag=True, help="Also look at each backend; exit code 1 if one is not up, or not what it should be.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(file: Path | None, as_json: bool) -> None:
+def command(file: Path | None, live: bool, as_json: bool) -> None:
     """Check a configuration: FILE, or the one that `run` would take. Exit code 1 if there is anything wrong with it."""
     found = configuration.find(file, os.environ)
     name = str(found) if found else "defaults"
     try:
         config = configuration.load(found, os.environ) if found else configuration.loads("", name, os.environ)
+        seen = asyncio.run(_live.look_at_all(config)) if live else {}
     except ConfigError as error:
         click.echo(json.dumps(problems(name, error), indent=2) if as_json else error, err=not as_json)
         sys.exit(1)
+    well = all(_live.is_well(probe) for probe in seen.values())
     if as_json:
-        click.echo(json.dumps({"ok": True, "file": str(found) if found else None, **facts(config)}, indent=2))
+        told = {"live": _live.document(seen)} if live else {}
+        click.echo(json.dumps({"ok": well, "file": str(found) if found else None, **facts(config), **told}, indent=2))
     else:
         click.echo(f"{name}: fine" if found else "No configuration was found; these are the defaults.")
-        click.echo("\n".join(lines(config)))
+        click.echo("\n".join((*lines(config), *_live.lines(seen))))
+    sys.exit(0 if well else 1)
 
 
 def facts(config: Config) -> dict[str, object]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.backends import KINDS
+from gateway.backends.auto import contradiction
+from gateway.backends.base import Kind
 from gateway.backends.control import Control
 from gateway.clock import Clock
 from gateway.config import Backend
@@ -59,7 +62,7 @@ class Watch:
         self._said: str | None = None
 
     async def run(self) -> None:
-        control = Control(self._config.base_url.removesuffix("/v1"), self._config.headers, self._address.tls, timeout=PATIENCE)
+        control = control_of(self._config, self._address)
         try:
             while True:
                 began = self._clock.now()
@@ -77,21 +80,36 @@ class Watch:
     async def look(self, control: Control) -> Probe:
         """One look. An `auto` backend is looked at as what it was last time, until that fails."""
         state = self._fleet.states.get(self._name)
-        kind = state.kind if state and state.good else KINDS[self._config.kind]
-        try:
-            async with asyncio.timeout(LONGEST):
-                probe = await kind.probe(control)
-                if self._config.kind == "auto" and not (probe.up or probe.loading) and kind.name != "auto":
-                    return await KINDS["auto"].probe(control)  # another server may have taken the port
-                return probe
-        except Unreachable as error:
-            return Probe(kind.name, up=False, problem=str(error))
-        except TimeoutError:
-            return Probe(kind.name, up=False, problem=f"{self._config.base_url}: no answer in time")
+        known = state is not None and state.probe is not None and state.probe.up
+        return await look(self._config, control, state.kind if state and known else KINDS[self._config.kind])
 
     def _tell(self, probe: Probe) -> None:
         """One log line when what is seen changes."""
         words = probe.problem or f"up: {probe.kind} {probe.version or ''} with {len(probe.models)} model(s)".replace("  ", " ")
         if words != self._said:
             self._said = words
-            log.log(logging.INFO if probe.up else logging.WARNING, "backend %s: %s", self._name, words)
+            log.log(logging.INFO if probe.up and not probe.problem else logging.WARNING, "backend %s: %s", self._name, words)
+
+
+def control_of(config: Backend, address: Address) -> Control:
+    return Control(config.base_url.removesuffix("/v1"), config.headers, address.tls, timeout=PATIENCE)
+
+
+async def look(config: Backend, control: Control, kind: Kind) -> Probe:
+    """One look at a backend, as this kind. Never raises for what the backend does.
+
+    A server that does not give the sign of the kind that the configuration names is up, with a problem; an `auto` backend that
+    does not give that of `kind` is looked at anew, because another server may have taken the port.
+    """
+    try:
+        async with asyncio.timeout(LONGEST):
+            probe = await kind.probe(control)
+            doubt = await contradiction(kind.name, control) if probe.up else None
+            if config.kind != "auto":
+                return replace(probe, problem=doubt) if doubt else probe
+            anew = kind.name != "auto" and (doubt or not (probe.up or probe.loading))
+            return await KINDS["auto"].probe(control) if anew else probe
+    except Unreachable as error:
+        return Probe(kind.name, up=False, problem=str(error))
+    except TimeoutError:
+        return Probe(kind.name, up=False, problem=f"{config.base_url}: no answer in time")

@@ -166,3 +166,32 @@ async def test_another_server_on_the_port_of_an_auto_backend_is_recognised(monke
         while watching.fleet.states["one"].kind.name != "ollama":
             await asyncio.sleep(0.005)
     await watching.supervisor.aclose()
+
+
+async def test_after_a_pause_an_auto_backend_is_recognised_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server may have started where one has ended; the old kind's questions may be answered by the new one too."""
+    watching = Watching(monkeypatch, UP, DOWN, UP)
+    answers = [Probe("openai", up=True), Probe("ollama", up=True)]
+
+    async def auto(control: Control) -> Probe:
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    monkeypatch.setitem(KINDS, "auto", replace(KINDS["auto"], probe=auto))
+    await watching.apply(one=Backend(url="http://127.0.0.1:9"))
+    async with asyncio.timeout(5):
+        while watching.fleet.states["one"].kind.name != "ollama":
+            await asyncio.sleep(0.005)
+    await watching.supervisor.aclose()
+
+
+async def test_a_problem_of_a_server_that_is_up_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="warmgate.probe")
+    watching = Watching(monkeypatch, replace(UP, problem="it is another kind"))
+    await watching.apply(one=ONE)
+    await watching.looked(3)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "backend one: it is another kind")
+    ]
+    await watching.supervisor.aclose()
