@@ -1,0 +1,92 @@
+"""What `warmgate top` shows, as numbers: finished requests summed up, and what breaks prefixes most. No I/O."""
+
+from __future__ import annotations
+
+import statistics
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+KEEP = 500  # finished requests that are summed up
+WARM = 0.5  # share of its prompt from which on a request counts as warm
+GATEWAYS_OWN = ("canonical", "placement", "snapshot", "warmup")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Board:
+    """status: as /status says; rows: finished requests by id, the oldest first. One writer: the verb's event loop."""
+
+    status: dict[str, Any]
+    rows: OrderedDict[str, Row] = field(default_factory=OrderedDict)
+
+    def add(self, row: Row) -> None:
+        self.rows[row["id"]] = row
+        self.rows.move_to_end(row["id"])
+        while len(self.rows) > KEEP:
+            self.rows.popitem(last=False)
+
+    def hear(self, name: str, value: dict[str, Any]) -> None:
+        """Take over an event of /events; other names say nothing that is shown."""
+        if name == "request":
+            self.add(value)
+            self.status["in_flight"] = [one for one in self.status["in_flight"] if one["id"] != value["id"]]
+        elif name == "started":
+            running = {"id": value["id"], "backend": value["backend"], "started": value["time"]}
+            self.status["in_flight"] = [one for one in self.status["in_flight"] if one["id"] != value["id"]] + [running]
+        elif name in ("backend", "gone"):
+            kept = [one for one in self.status["backends"] if name == "backend" or one["name"] != value["name"]]
+            self.status["backends"] = [value if one["name"] == value["name"] else one for one in kept]
+
+    def document(self) -> dict[str, Any]:
+        """All that the screen shows, for --json."""
+        rows = list(self.rows.values())
+        return {
+            "version": self.status["version"],
+            "requests": len(rows),
+            "since": rows[0]["time"] if rows else None,
+            **summary(rows),
+            "running": self.status["in_flight"],
+            "backends": self.status["backends"],
+            "breakers": breakers(rows),
+        }
+
+
+def summary(rows: Iterable[Row]) -> dict[str, Any]:
+    """Reuse over the requests whose server told it, medians of the time to the first token (seconds), seconds saved and lost.
+
+    None where nothing is known. `saved_seconds` is the gateway's own share: what the server would have reused anyway is not
+    counted.
+    """
+    rows = list(rows)
+    told = [row for row in rows if row["cached"] is not None and row["prompt"]]
+    prompt, cached = (sum(row[key] for row in told) for key in ("prompt", "cached"))
+    timed = [row for row in told if row["ttft"] is not None]
+    warm = [row["ttft"] for row in timed if row["cached"] >= WARM * row["prompt"]]
+    cold = [row["ttft"] for row in timed if row["cached"] < WARM * row["prompt"]]
+    return {
+        "reused": {"requests": len(told), "prompt": prompt, "cached": cached, "share": cached / prompt if prompt else None},
+        "ttft": {"warm": statistics.median(warm) if warm else None, "cold": statistics.median(cold) if cold else None},
+        "saved_seconds": sum(row["saved"].get(by) or 0.0 for row in rows for by in GATEWAYS_OWN),
+        "lost_seconds": sum(row["lost_seconds"] or 0.0 for row in rows),
+    }
+
+
+def breakers(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:
+    """What lost most, by reason, section and client: the most seconds first, tokens where no seconds are known."""
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        if not row["reason"] or not (row["lost_tokens"] or row["lost_seconds"]):
+            continue
+        key = (row["reason"], row["section"] or "", row["client"]["agent"])
+        one = found.setdefault(key, {
+            "reason": row["reason"], "section": row["section"], "agent": row["client"]["agent"],
+            "requests": 0, "lost_tokens": 0, "lost_seconds": 0.0, "last": row["id"],
+        })  # fmt: skip
+        one["requests"] += 1
+        one["lost_tokens"] += row["lost_tokens"] or 0
+        one["lost_seconds"] += row["lost_seconds"] or 0.0
+        one["last"] = row["id"]
+    return sorted(found.values(), key=lambda one: (-one["lost_seconds"], -one["lost_tokens"]))[:most]
