@@ -15,7 +15,7 @@ from gateway.dialects import PLAIN
 
 HEADER_LIMIT = 32 << 10  # bytes in a header line; cookies and long tokens fit
 KEEPALIVE = 75.0  # seconds an idle connection is kept, and that a request's head may take to arrive
-USER_TIMEOUT = 30  # seconds after which bytes that a client never acknowledged end the connection (a closed laptop lid)
+LATER = 10.0  # seconds after its own limit for a client that stalls at which the kernel gives up on it too
 LINGER = 2.0  # seconds in which a client that sends nonsense may read why it is not listened to
 PROBE_IDLE, PROBE_EVERY, PROBES = 30, 10, 3  # TCP keepalive: seconds, seconds, count
 
@@ -28,7 +28,7 @@ class Connection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if (sock := transport.get_extra_info("socket")) is not None:
-            notice_silence(sock)
+            notice_silence(sock, self._manager.patience if isinstance(self._manager, HttpServer) else 0.0)
 
     def data_received(self, data: bytes) -> None:
         """aiohttp answers what it cannot parse after the request that runs; if that waits for the rest of its body, in vain."""
@@ -89,8 +89,10 @@ async def part(request: web.BaseRequest) -> None:
 class HttpServer(web.Server):
     """handler_cancellation is off by default in aiohttp; without it a client that leaves never frees the model."""
 
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]):
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience: float):
+        """patience: seconds that a client may leave what was sent to it unread."""
         super().__init__(handler, handler_cancellation=True)
+        self.patience = patience
         self._settings: dict[str, Any] = {
             "access_log": None,
             "keepalive_timeout": KEEPALIVE,
@@ -104,15 +106,16 @@ class HttpServer(web.Server):
         return Connection(self, loop=asyncio.get_running_loop(), **self._settings)
 
 
-def notice_silence(sock: socket.socket) -> None:
-    """Have the kernel end a connection whose other side is gone without a word. Names of options differ between systems."""
+def notice_silence(sock: socket.socket, patience: float) -> None:
+    """Have the kernel end a connection whose other side is gone without a word (a closed laptop lid). Names of options differ
+    between systems. Unread counts as unacknowledged, so a client that only reads slowly has its whole patience."""
     options = (
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
         (socket.IPPROTO_TCP, "TCP_KEEPIDLE", PROBE_IDLE),
         (socket.IPPROTO_TCP, "TCP_KEEPALIVE", PROBE_IDLE),  # macOS
         (socket.IPPROTO_TCP, "TCP_KEEPINTVL", PROBE_EVERY),
         (socket.IPPROTO_TCP, "TCP_KEEPCNT", PROBES),
-        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT * 1000),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", int((patience + LATER) * 1000)),
     )
     for level, name, value in options:
         if (option := getattr(socket, name, None)) is not None:
