@@ -18,7 +18,7 @@ VERBS = {
     "top": "Show live what is reused, how long the first word takes, and what breaks prefixes most.",
     "tail": "Show each request as it ends: what it reused, and why not more.",
     "canon": "Show what would change in the prompts of saved requests.",
-    "doctor": "Find out whether a model server behaves as its kind is relied on to behave.",
+    "doctor": "Find out what keeps prompts from being reused, on the servers and in the gateway.",
     "forget": "Drop everything that was learned of prompts.",
     "demo": "Show what a warm prefix is worth, on a real llama.cpp server.",
 }

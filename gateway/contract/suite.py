@@ -55,7 +55,7 @@ async def examine(
     async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=timeout, limits=limits) as client:
         try:
             seen = await _look(control, kind)
-            name = model or _choose(seen)
+            name = model or choose(seen)
             masking = Masking(control.base_url, name, [key] if key else ())
             server = Server(control, client, KINDS[kind or seen.kind], seen, name, masking)
             chosen = [probe for probe in probes if server.kind.name in probe.kinds and _wanted(probe, only, mutating)]
@@ -83,7 +83,7 @@ async def _look(control: Control, kind: str | None) -> values.Probe:
     return seen
 
 
-def _choose(seen: values.Probe) -> str:
+def choose(seen: values.Probe) -> str:
     """A model that is loaded, so that nothing has to be loaded for a look; else the first that may answer questions."""
     talking = [m for m in seen.models if not any(part in m.name.lower() for part in NOT_FOR_TALK)]
     chosen = next((m for m in talking if m.resident), next(iter(talking), None))

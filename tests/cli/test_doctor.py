@@ -1,4 +1,4 @@
-"""`warmgate doctor --contract`, as its users run it."""
+"""`warmgate doctor`, as its users run it: its options, and `--contract`. What it finds is in tests/doctor."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ async def test_nobody_there(tmp_path: Path) -> None:
 
 async def test_usage(tmp_path: Path) -> None:
     for arguments, told in (
-        ((), "--contract http"),
+        (("--only", "stream-*"), "need --contract http"),
+        (("--probe", "a", "--canary", "a"), "give one of them"),
+        (("--direct",), "--direct needs --probe"),
         (("--contract", "localhost:1"), "takes an address"),
         (("--contract", "http://localhost:1", "--only", "nothing"), "no probe 'nothing'"),
         (("--contract", "http://localhost:1", "--kind", "auto"), "--kind"),
