@@ -1,8 +1,8 @@
 """Heartbeats: what keeps a client from giving up on a backend that reads a long prompt and says nothing.
 
-In the dialect's own frames, because comment lines do not count as life for several clients; only at the boundary of an event;
-never while the client is still taking what was sent before. Before the backend's headers a beat must begin the reply itself,
-with status 200: what fails after that is told in the stream.
+In the dialect's own frames, because comment lines do not count as life for several clients; only at the boundary of an event,
+and none after the last one; never while the client is still taking what was sent before. Before the backend's headers a beat
+must begin the reply itself, with status 200: what fails after that is told in the stream.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gateway.config.heartbeat import Heartbeat
 from gateway.dialects.base import Endpoint
 from gateway.server.exchange import Exchange
 from gateway.server.headers import STREAM_HEADERS
+from gateway.server.replies import ends_once
 from gateway.values import Call
 
 SPACE = b" "
@@ -29,6 +30,7 @@ class Heart:
 
     def __init__(self, exchange: Exchange, call: Call, endpoint: Endpoint, config: Heartbeat):
         self._exchange, self._stream = exchange, call.stream
+        self._ends_once = ends_once(call)
         self._frame = endpoint.dialect.heartbeat(call.path) if call.stream else SPACE
         self._type = STREAM_TYPES.get(call.dialect, "text/event-stream") if call.stream else "application/json"
         self._before = config.before_headers if call.stream else config.non_stream
@@ -70,7 +72,8 @@ class Heart:
             return False
         if exchange.deadline.waiting == "client" or (exchange.response is not None and exchange.streaming != self._stream):
             return False  # a write goes on, or the backend answers a stream with a document
-        return exchange.tap is None or exchange.tap.at_boundary
+        tap = exchange.tap
+        return tap is None or (tap.at_boundary and not (tap.seen.finished and self._ends_once))
 
     async def _pulse(self) -> None:
         exchange = self._exchange

@@ -15,9 +15,9 @@ from gateway.server import naming
 from gateway.server.body import invite, read_body, read_head, rest_of
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
-from gateway.server.headers import to_client, to_upstream
+from gateway.server.headers import STREAM_HEADERS, to_client, to_upstream
 from gateway.server.orders import renames
-from gateway.server.replies import next_piece, our_headers
+from gateway.server.replies import is_stream, next_piece, our_headers
 from gateway.values import Target
 
 HEAD = 64 << 10  # bytes of a large body in which a model's name is looked for
@@ -74,6 +74,8 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
     async with gateway.dispatcher.open(order, flight, deadline) as reply:
         out = to_client(reply.response.headers, decoded=False, streaming=False)
         out.update(our_headers(flight, reply))
+        if is_stream(reply):
+            out.update(STREAM_HEADERS)
         await exchange.start(reply.response.status, out)
         while True:
             deadline.move(reply.first_byte, "upstream")

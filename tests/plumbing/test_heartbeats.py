@@ -133,6 +133,18 @@ async def test_a_document_that_fails_after_an_early_start_is_an_error_document(r
         assert error_message(call.path, response.json()) is not None
 
 
+async def test_no_beat_follows_the_end(rig: Rig) -> None:
+    """The backend keeps the connection open after its last event."""
+
+    def steps(call: Call) -> Iterable[Step]:
+        return (*call.answer()[:-1], sleep(BEAT * 3), chunk(b""))
+
+    async with rig.expects(*["ok"] * len(STREAMS)):
+        answers = await ask_all(rig, STREAMS, steps)
+    for call, (response, _) in zip(STREAMS, answers, strict=True):
+        assert response.body == call.whole()
+
+
 @pytest.mark.parametrize("call", [CALLS["openai_chat"], CALLS["ollama_chat"]], ids=call_id)
 async def test_a_quick_answer_has_no_beat(rig: Rig, call: Call) -> None:
     rig.upstream(call).once(call.path, *call.answer())

@@ -86,6 +86,7 @@ async def test_a_pull_flows(rig: Rig) -> None:
     async with rig.expects("ok"), asyncio.timeout(10), rig.client() as client:
         await client.send(request_bytes("POST", "/api/pull", b'{"name": "gem"}'))
         response = await client.response()
+        assert (response.header("X-Accel-Buffering"), response.header("Cache-Control")) == ("no", "no-cache, no-transform")
         for number, event in enumerate(go_on):
             assert await response.read_until(lines[number])
             event.set()
