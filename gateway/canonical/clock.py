@@ -12,7 +12,18 @@ from collections.abc import Iterator
 from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
 from gateway.canonical.fields import Field, fields, normal, pattern
-from gateway.canonical.moments import EPOCH, MONTH, RANGE, WEEKDAY, has_date, has_time, is_moment, moment_at
+from gateway.canonical.moments import (
+    EPOCH,
+    MONTH,
+    RANGE,
+    WEEKDAY,
+    has_date,
+    has_day,
+    has_time,
+    is_cut_off,
+    is_moment,
+    moment_at,
+)
 from gateway.canonical.text import Document
 
 NAME = "clock"
@@ -27,6 +38,9 @@ PRESENT = frozenset(
     system date|system clock|utc time|utc now|time utc|present time|present date|current weekday|current day of week|day of week
     it is now|present day|server time|user local time|user time|user's local time|current time of day|current hour
     current minute
+    current week|calendar week|iso week|week number|kalenderwoche|aktuelle kalenderwoche|semaine actuelle|semana actual
+    market time|device time|client time|house time|household time|wall clock|wall time|clock time|local time for the user
+    当前周|当前北京时间|北京时间|現在の週|ただいまの時刻|日本時間
     session date|session start|session start time|session started|session started at|conversation started|conversation start
     conversation date|message time|message timestamp|request time|request timestamp
     heute|aktuelles datum|aktuelle zeit|aktuelle uhrzeit|aktuelles datum und uhrzeit|aktueller zeitpunkt|heutiges datum|jetzt
@@ -77,16 +91,21 @@ _NOW = patterns.compile(
     r"^(?:current|present|local|aktuelle[rs]?|momentane[rs]?|当前|目前|现在|現在の?|當前|ただいまの)\s?(.+)$"
     r"|^(.+?)\s(?:now|right now|jetzt|actuel(?:le)?s?|actual(?:es)?)$"
 )
-_SUFFIX = patterns.compile(r"\s(?:for|of) (?:the )?user$|\s(?:utc|gmt|ms|iso|local|seconds)$|\(.*$")
+_SUFFIX = patterns.compile(
+    r"\s(?:for|of) (?:the |this )?user$|\sat (?:the )?(?:start|beginning) of (?:the |this )?\pL+$|\s(?:utc|gmt|ms|iso"
+    r"|local|seconds)$|\(.*$"
+)
 _PLACE = r"(?: (?:in|at|for) [\p{Lu}][\w/.-]*(?:[ ,/]{1,2}[\p{Lu}][\w/.-]*){0,3})?"
 _MADE = "generated|rendered|built|compiled|prepared|assembled|created|updated|refreshed"
 _SENTENCES = (
     r"(?:(?:please )?note(?: that|:)? |for (?:your )?(?:reference|context|information)[,:] |fyi[,:] |remember(?: that|:) "
-    r"|keep in mind(?: that|:) |be aware(?: that|:) |context: )?(?:and |also,? )?"
+    r"|keep in mind(?: that|:) |be aware(?: that|:) |context: |system note: |info: )?(?:and |also,? )?"
     rf"(?:today(?:'s|’s)?(?: date| day)?(?: {_PLACE})? is(?: now)?(?: currently)?"
     rf"|(?:the |your |my )?(?:current|present|local|system|today(?:'s|’s)|user(?:'s|’s)?|server)(?: local| system| utc)? "
     rf"(?:date|time|datetime|day|weekday|date and time|date/time|date & time|time and date|timestamp|day of the week){_PLACE}"
     r"(?: \([^()]{1,30}\))? (?:is|reads|shows)(?: now| currently)?"
+    r"|(?:the )?(?:local |current )?(?:date|time|date and time) for (?:the|this) user is(?: now| currently)?"
+    rf"|(?:last )?(?:{_MADE}) (?:at|on)"
     r"|the (?:date|time|day)(?: and time)?(?: today| now| right now)? is(?: now| currently)?|the (?:clock"
     r"|time) (?:now )?(?:reads|shows|says)"
     r"|(?:right )?now(?:,)? it(?: is|'s|’s)|it(?: is|'s|’s) (?:now|currently|presently)|currently,? it(?: is|'s|’s)"
@@ -119,28 +138,40 @@ _NOT_NOW = patterns.compile(
     r"|例子|示例|物語|例です"
 )
 _ENDS = patterns.compile(
-    r"^\s*(?:\*\*|__|`)?\s*(?:[.。;；,，!）)\]】]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s"
-    r"|\s*\([^()\n]*\)\s*[.。]?\s*$)"
+    r"^\s*(?:\*\*|__|`|\"|')?\s*(?:[.。;；,，!）)\]】]?\s*(?:です|だ|である)?[.。]?\s*$|[.。;；]\s|。|\s[|·•]\s"
+    r"|\s*\([^()\n]*\)\s*[.。]?\s*$|\s+\w+=)"
 )
-_GOES_ON = patterns.compile(r"^\s*(?:\*\*|__|`)?\s*(?:$|[.。;；,，!(（)）\]】|·•–—-]|です|だ|である)")
+_GOES_ON = patterns.compile(r"^\s*(?:\*\*|__|`|\"|')?\s*(?:$|[.。;；,，!(（)）\]】|·•–—-]|です|だ|である|\w+=)")
+_WEEK = patterns.compile(r"^(?:(?i:KW|CW|W|week|semaine|semana|第)\s?)?\d{1,2}\s?(?:周|週)?(?:[ /,]\s?\d{4})?$")
+_WEEKS = patterns.compile(r"week|kalenderwoche|semaine|semana|周|週")
+_AS_OF = patterns.compile(r"\b(?:as of|Stand(?: vom)?|en date du|a fecha de)[:]? ")
+_IT_IS = patterns.compile(r"^(?i:it(?: is|'s|’s)|es ist|il est)\s")
+_MADE_AT = patterns.compile(rf"^(?i:(?:last )?(?:{_MADE}) (?:at|on))\b")
+_EFFECTIVE = patterns.compile(
+    r"(?i)\b(?:valid|effective|in force|appl(?:y|ies)|binding|gültig|gilt|en vigueur|vigentes?|must|should|never|if|when)\b"
+)
 _YEAR = patterns.compile(rf"^(?:\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)$")
 _PERIOD = patterns.compile(r"(?i)\b(?:month|year) is")
 _MONTH_OR_YEAR = patterns.compile(rf"^(\d{{4}}|(?i:{MONTH})(?: \d{{4}})?)\b")
 _SPAN = patterns.compile(f"^{RANGE}$")
 _EPOCH = patterns.compile(f"^{EPOCH}$")
-_AND = patterns.compile(r"^,?\s*(?i:and|und|et|y|，|、)\s*")
+_AND = patterns.compile(r"^(?:,?\s*(?i:and|und|et|y|，|、)\s*|,\s+)")
+_ICON = patterns.compile(r"^[\p{So}\x{FE0F}]+\s*")
 _MARK = patterns.compile(r"^\s*(?:[-*+•]\s+)?(?:\*\*|__)?")
 
 HINTS = (
     pattern(PRESENT | BARE | STAMPS | {f"{label} now" for label in BARE}),
     r"(?i)(?:date|time|timestamp|clock|week|month|day|时间戳|时间|時刻|datum|uhrzeit|heure|hora|fecha)[ _](?:now"
+    r"|at (?:the )?(?:start|beginning)"
     r"|for (?:the )?user|ms|utc|actuel|actual)",
     _SENTENCES.join((r"(?i)", r"\s*[:：]?\s*(?:\*\*|`|[(（])?(?:\pN|上午|下午|\pL)")),
     r"(?i)^\W*(?:(?:it(?: is|'s|’s)|es ist|il est|as of|stand|nous sommes|now|today),?\s+)?"
     rf"(?:{WEEKDAY}(?:,?\s.{{0,14}}\pN|\W*$)|\d{{1,2}}[:：]\d|\d{{4}}[-/.年]|\d{{1,2}}[-./]\d|\d{{8}}T"
     rf"|\d{{1,2}}\s?(?:[ap]\.?\s?m|h|uhr|[时時点點])"
+    r"|[\p{So}\x{FE0F}]+\s*\d"
     rf"|\d{{1,2}}(?:st|nd|rd|th|\.|er|º)?\s+(?:de |of )?{MONTH}|{MONTH}\.?\s+\d|[〇二][〇零一二三四五六七八九]"
     rf"|[上下午早晚中凌]\pL?\s?\d)",
+    r"\b(?:as of|Stand|en date du|a fecha de)[:]? (?:vom )?\d",
 )
 
 
@@ -157,20 +188,32 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
 
 def _labelled(document: Document, field: Field) -> int:
     """Length of the moment that is the field's value, 0 if it is none."""
-    text = document.text[field.start : field.end].strip()
+    text = document.plain[field.start : field.end].strip()
     label, strong = _known(field.label)
     if not label:
         return 0
     if field.closed:
-        whole = is_moment(text) or (strong and bool(_YEAR.match(text) or _SPAN.match(text)))
+        whole = (
+            is_moment(text) or (strong and _is_week(label, text)) or (strong and bool(_YEAR.match(text) or _SPAN.match(text)))
+        )
         length = len(text) if whole else 0
     else:
-        length = _open_length(text, strong)
-    if not length or (label in STAMPS and not has_time(text[:length])):
+        length = len(text.rstrip(" .")) if strong and _is_week(label, text.rstrip(" .")) else _open_length(text, strong)
+    if not length or (length == len(text) and is_cut_off(text, _below(document, field.line))):
+        return 0
+    if label in STAMPS and not has_time(text[:length]):
         return 0
     if not strong and not has_time(text[:length]) and document.metadata(field.line):
         return 0
     return length
+
+
+def _is_week(label: str, text: str) -> bool:
+    return bool(_WEEKS.search(label) and _WEEK.match(text))
+
+
+def _below(document: Document, number: int) -> str:
+    return document.lines[number + 1] if number + 1 < len(document.lines) else ""
 
 
 def _known(label: str) -> tuple[str, bool]:
@@ -201,11 +244,18 @@ def _sentences(document: Document, number: int) -> Iterator[Cut]:
         at = begin
         while found := _statement(line[at:]):
             start, end = at + found[0], at + found[1]
+            if not line[end:].strip() and is_cut_off(line[start:end], _below(document, number)):
+                return
             yield Cut(base + start, base + end, NAME, "Date and time", line[at:end].strip(" *`"), line[start:end], stale=True)
             more = _AND.match(line[end:])  # "Today is Monday and the time is 10:15": only behind a statement
             if not more:
                 break
             at = end + more.end()
+    if (state := _AS_OF.search(line)) and (length := moment_at(line[state.end() :])):
+        start, end = state.end(), state.end() + length
+        stamp = has_time(line[start:end]) and has_date(line[start:end])
+        if stamp and _ENDS.match(line[end:]) and not _EFFECTIVE.search(line[: state.start()]):
+            yield Cut(base + start, base + end, NAME, "Date and time", line[state.start() : end], line[start:end], stale=True)
 
 
 def _statement(rest: str) -> tuple[int, int] | None:
@@ -223,6 +273,10 @@ def _statement(rest: str) -> tuple[int, int] | None:
         return None
     if not (has_date(value) or has_time(value) or _ENDS.match(after)):
         return None  # "Wir schreiben den 3. August nie so"
+    if intro and _MADE_AT.match(rest) and not (has_time(value) and has_date(value) and _ENDS.match(after)):
+        return None
+    if _IT_IS.match(rest) and has_time(value) and has_day(value) and after.startswith(", and "):
+        return start, start + length
     says = has_date(value) or (rest[:2].lower() in ("it", "es", "il") and has_time(value))
     return (start, start + length) if intro or (says and _ENDS.match(after)) else None
 
@@ -236,7 +290,7 @@ def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
     number = found[0]
     first = number == 0 or all(document.blank(above) for above in range(number))
     last = all(document.blank(below) for below in range(number + 1, len(document.lines)))
-    whole = has_date(document.lines[number]) and has_time(document.lines[number])
+    whole = has_day(document.lines[number]) and has_time(document.lines[number])
     apart = first or last or (document.blank(number - 1) and document.blank(number + 1))
     entry = document.blank(number - 1) and not document.blank(number + 1)  # the head of a dated entry
     if not ((whole and not entry) or apart) or document.shown(number):
@@ -244,14 +298,14 @@ def _alone(document: Document, lines: list[int]) -> Iterator[Cut]:
     if not first and _introduced(document, number):
         return
     line = document.lines[number]
-    value = line.strip(" *_`").rstrip(".")
+    value = _ICON.sub("", line.strip(" *_`").rstrip("."))
     start = document.starts[number] + line.index(value)
     yield Cut(start, start + len(value), NAME, "Date and time", value, value, stale=True)
 
 
 def _is_alone(document: Document, number: int) -> bool:
     line = document.lines[number]
-    text = line.strip(" *_`")
+    text = _ICON.sub("", line.strip(" *_`"))
     return (
         is_moment(text)
         and (has_date(text) or has_time(text))

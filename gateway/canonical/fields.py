@@ -34,14 +34,24 @@ class Field:
     closed: bool
 
 
-_LABEL = r"([^\s:：=|<>\"{}\[\]*#][^:：=|<>\"{}\[\]\n]*?)"
-_BARE = patterns.compile(r"^" + _LABEL + r"(?:\*\*|__|`)?\s*(?:\*\*|__|`)?\s?[:：=]\s*(?:\*\*|__)?\s*`?")
+_LABEL = r"([^\s:：=|<>\"{}\[\]【】*#][^:：=|<>\"{}\[\]【】\n]*?)"
+_BARE = patterns.compile(
+    r"^" + _LABEL + r"(?:\*\*|__|`)?\s*(?:\*\*|__|`)?(?:\s?[:：=]|[】\]]\s?[:：]?|\s[-–—]\s)\s*(?:\*\*|__)?\s*[`\"']?"
+)
 _TAG = patterns.compile(r"<([^\s<>/!?\"]+)(?:\s[^<>\n]*)?>\s*([^<>\n]*?)\s*</([^\s<>/!?\"]+)\s*>")
 _ATTRIBUTE = patterns.compile(r"\b([A-Za-z][\w-]{1,40})=\"([^\"<>\n]*)\"")
+_QUOTES = ('"', "'")
+_ELEMENT = patterns.compile(r"^\s*<([^\s<>/!?\"]*)")
+_PASSING = frozenset({"session", "conversation", "request", "trace", "run", "chat", "thread"})
+_OF_ELEMENT = frozenset({"id", "uuid", "key"})
+"""Attributes that mean something only with the name of their element: `<session id="...">`."""
 _CELLS = patterns.compile(r"^\s*\|\s*(?:\*\*|`)?" + _LABEL + r"(?:\*\*|`)?\s*\|\s*(?:\*\*|`)?([^|\n]*?)(?:\*\*|`)?\s*\|\s*$")
 _RULER = patterns.compile(r"^\s*\|[\s|:-]+\|\s*$")
 _JSON = patterns.compile(r"\"([^\"\\:{}\[\],]+)\"\s*:\s*(?:\"((?:[^\"\\]|\\.)*)\"|(-?[0-9][0-9.eE+-]*))")
 _JSON_LINE = patterns.compile(r"^\s*[{\"]")
+_JSON_BEHIND = patterns.compile(
+    r"(?i)^[^{}\"]*\b(?:context|metadata|meta|environment|runtime|state)\b[^{}\"]{0,40}[:：]\s*\{.*\}\s*$"
+)
 _ALONE = patterns.compile(
     r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?(?:\*\*|__)?" + _LABEL + r"(?:\*\*|__)?\s*[:：]?(?:\*\*|__)?\s*$"
 )
@@ -76,7 +86,7 @@ def fields(document: Document, number: int) -> Iterator[Field]:
         line = document.lines[number]
         if line.lstrip().startswith("|"):
             yield from _cells(document, number)
-        elif _JSON_LINE.match(line):
+        elif _JSON_LINE.match(line) or ("{" in line and _JSON_BEHIND.match(line)):
             yield from _json(document, number)
         else:
             yield from _tags(document, number)
@@ -86,9 +96,9 @@ def fields(document: Document, number: int) -> Iterator[Field]:
 
 def pattern(labels: Iterable[str]) -> str:
     """A pattern for the lines in which one of these normal labels may stand. It may hit too much, never too little."""
-    spaced = {re2.escape(label).replace("\\ and\\ ", "\\ (?:and|&|/)\\ ").replace("\\ ", "[ _./-]?") for label in labels}
+    spaced = {re2.escape(label).replace("\\ and\\ ", "\\ (?:and|&|/)\\ ").replace("\\ ", "[ _./-]{0,2}") for label in labels}
     words = sorted(_any_accent(word.replace("'", "['’]")) for word in spaced)
-    return r"(?i)(?:" + "|".join(words) + r")(?:[\"'*_`]|\s*[(（][^()（）]*[)）])*\s*(?:[:：=|>*\"]|$)"
+    return r"(?i)(?:" + "|".join(words) + r")(?:[\"'*_`]|\s*[(（][^()（）]*[)）])*\s*(?:[:：=|>*\"】\]]|[-–—]\s|$)"
 
 
 def _any_accent(word: str) -> str:
@@ -105,8 +115,12 @@ def _bare(document: Document, number: int) -> Iterator[Field]:
     line = document.lines[number]
     for begin in document.field_beginnings(number):
         match = _BARE.match(line[begin:])
-        if match and begin + match.end() < len(line):
-            yield _field(document, number, match[1], begin + match.end(), len(line), False)
+        start = begin + match.end() if match else len(line)
+        if match and start < len(line):
+            quoted = line[start - 1] in _QUOTES
+            end = line.find(line[start - 1], start) if quoted else len(line)
+            if end > start:
+                yield _field(document, number, match[1], start, end, quoted)
 
 
 def _tags(document: Document, number: int) -> Iterator[Field]:
@@ -114,9 +128,10 @@ def _tags(document: Document, number: int) -> Iterator[Field]:
     for match in _TAG.finditer(line):
         if match[1] == match[3]:
             yield _field(document, number, match[1].rsplit(":", 1)[-1], match.start(2), match.end(2), True)
-    if line.lstrip().startswith("<"):
+    if element := _ELEMENT.match(line):
         for match in _ATTRIBUTE.finditer(line):
-            yield _field(document, number, match[1], match.start(2), match.end(2), True)
+            label = f"{element[1]} {match[1]}" if match[1] in _OF_ELEMENT and element[1] in _PASSING else match[1]
+            yield _field(document, number, label, match.start(2), match.end(2), True)
 
 
 def _cells(document: Document, number: int) -> Iterator[Field]:

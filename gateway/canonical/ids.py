@@ -23,8 +23,9 @@ LABELS = frozenset(
     execution id
     job id|task run id|event id|transaction id|interaction id|nonce|random seed|random nonce|salt|uuid|guid|cache buster
     call id|parent message id|reply to id|in reply to|update id|x request id|x session id|traceparent|agent run id
-    instance id|boot id
-    sitzungs id|sitzungsid|sitzungskennung|sitzung|anfrage id|anfragekennung|nachrichten id|nachrichtenkennung|unterhaltungs id
+    instance id|boot id|parent span|parent span id|parent id|call sid|attempt id|task id
+    vorgangsnummer|sitzungsnummer|gesprächs id|vorgangs id|sitzungs id|sitzungsid|sitzungskennung|sitzung|anfrage id
+    anfragekennung|nachrichten id|nachrichtenkennung|unterhaltungs id
     id de session|identifiant de session|id de la session|id de requête|identifiant de requête|id de message|id de conversation
     identifiant de conversation|session n°|id de sesión|identificador de sesión|id de la sesión|id de solicitud|id de mensaje
     id de conversación|identificador de solicitud|会话id|会话 id|会话标识|请求id|请求 id|请求编号|会话编号|消息编号|消息id
@@ -41,7 +42,21 @@ SHORT = frozenset({"session", "conversation", "sitzung", "salt", "in reply to", 
 """Labels that also introduce words: their value must look random."""
 
 _WORD_ID = frozenset(
-    {"id", "uuid", "guid", "ids", "kennung", "identifier", "identifiant", "identificador", "nummer", "key", "编号", "标识"}
+    {
+        "id",
+        "uuid",
+        "guid",
+        "ids",
+        "kennung",
+        "identifier",
+        "identifiant",
+        "identificador",
+        "nummer",
+        "key",
+        "sid",
+        "编号",
+        "标识",
+    }
 )
 _WORD_OF = frozenset({"session", "conversation", "chat", "thread", "request", "message", "trace", "span", "correlation",
                       "run", "turn", "invocation",
@@ -49,12 +64,13 @@ _WORD_OF = frozenset({"session", "conversation", "chat", "thread", "request", "m
                       "nachricht", "nachrichten",
                       "unterhaltung", "requete", "fil", "echange", "sesion", "solicitud", "mensaje", "conversacion",
                       "hilo", "tour",
-                      "msg", "req", "prompt", "build", "boot", "call"})  # fmt: skip
+                      "task", "attempt", "query", "operation", "workflow", "msg", "req", "prompt", "build", "boot",
+                      "call"})  # fmt: skip
 _STOP = frozenset(
     {"the", "this", "of", "de", "la", "le", "du", "der", "des", "del", "el", "current", "aktuelle", "actual", "x"}
 )
 
-_ID = patterns.compile(r"^([\pL\pN][\pL\pN_.:@/=+-]*)")
+_ID = patterns.compile(r"^(-?[A-Za-z0-9][\w.:@/=+-]*|<[^\s<>@]+@[^\s<>]+>)")
 _RANDOM = patterns.compile(
     r"(?i)^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{8,}|\d{4,}|[a-z]{1,12}[_-][0-9a-z_-]{4,}"
     r"|[0-9HJKMNP-TV-Z]{26}|[0-9a-f-]{12,}"
@@ -62,7 +78,7 @@ _RANDOM = patterns.compile(
 )
 _DIGIT = patterns.compile(r"\pN")
 _ENDS = patterns.compile(
-    r"^(?:`|\*\*|\"|')?\s*(?:[.。;,，\])）]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s|[)\]）]|\s\w+=)"
+    r"^(?:`|\*\*|\"|')?\s*(?:[.。;,，\])）]?\s*$|[(（][^()（）\n]*[)）]\s*$|[.;]\s|。|\s[|·•]\s|,\s|[)\]）]|\s\w+=|\s[a-z_]+:\s)"
 )
 _SENTENCE = patterns.compile(
     r"^(?i:(?:the |your |this )?(?:current )?(?:session|conversation|request|message|trace|thread|run)(?:'s|’s)? id is"
@@ -74,7 +90,8 @@ _SENTENCE = patterns.compile(
 
 HINTS = (
     pattern(LABELS | SHORT),
-    r"(?i)(?:id|uuid|identifiant|identificador|kennung|编号|标识)[^\d:：=|<>\"\n]{0,30}[\"'*_`)]*\s*[:：=|>]|(?:zufallswert"
+    r"(?i)(?:id|uuid|identifiant|identificador|kennung|sid|nummer|编号|标识)[^\d:：=|<>\"\n]{0,30}[\"'*_`)]*\s*[:：=|>]"
+    r"|(?:zufallswert"
     r"|nonce|编号)\s*[:：]",
     _SENTENCE.pattern.replace("^", "", 1),
 )
@@ -86,7 +103,7 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
         for field in fields(document, number):
             if not _known(field.label):
                 continue
-            value = _value(document.text[field.start : field.end], field.label in SHORT, field.closed)
+            value = _value(document.plain[field.start : field.end], field.label in SHORT, field.closed)
             if value and not document.shown(field.line):
                 yield Cut(field.start, field.start + len(value), NAME, field.name, f"{field.name}: {value}", value, stale=True)
         if document.prose(number) and (stated := list(_sentences(document, number))) and not document.shown(number):

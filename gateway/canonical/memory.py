@@ -36,12 +36,13 @@ FACTS = _labels("""
     memory notes
     memories about the user|facts about the user|user details|auto memory|working memory|episodic memory|semantic memory
     human|persona memory
-    stored memories|previous memories|learned facts|learned preferences|notes about the user|user summary|conversation memory
+    stored memories|user memories and facts|team memory|session memory|memories of the user|previous memories
+    learned facts|learned preferences|notes about the user|user summary|conversation memory
     erinnerungen|gedächtnis|bekannte fakten|benutzerprofil|nutzerprofil|fakten|über den benutzer|über den nutzer
     mémoire|souvenirs|faits connus|profil utilisateur|profil de l'utilisateur|faits mémorisés|à propos de l'utilisateur
     memoria|memorias|recuerdos|hechos conocidos|perfil del usuario|perfil de usuario|sobre el usuario|datos recordados
     记忆|用户记忆|已知事实|用户画像|用户资料|长期记忆|相关记忆|用户档案|用户信息|記憶|メモリ|メモリー|ユーザープロフィール
-    既知の事実|ユーザー情報
+    ユーザーの記憶|ユーザーについての記憶|既知の事実|ユーザー情報
     ユーザープロファイル|長期記憶
 """)
 PASSAGES = _labels("""
@@ -50,6 +51,7 @@ PASSAGES = _labels("""
     relevant context|relevant documents|relevant passages|context documents|knowledge base results|rag context|sources|passages
     recalled passages|knowledge snippets|retrieved memories|recent conversations|conversation summary
     previous conversation summary
+    conversation summary so far|summary so far|summary of the conversation|summary of the conversation so far
     session summary|recent activity|recent events|abgerufene passagen|gefundene dokumente|kontextdokumente|passages récupérés
     documents récupérés|contexte récupéré|pasajes recuperados|documentos recuperados|contexto recuperado|检索结果|检索内容
     检索到的内容
@@ -73,7 +75,7 @@ _FACTS_ABOUT = patterns.compile(
 )
 _PASSAGES_FOUND = patterns.compile(
     r"^(?:retrieved|relevant|recalled|matching|found|supporting) (?:passages|documents|chunks|snippets|excerpts|context"
-    r"|results|notes)(?: .{1,30})?$"
+    r"|results|notes)(?: (?:for|about|from|to|on|of|in|matching|that match|so far)\b.{0,30})?$"
     r"|^(?:gefundene|abgerufene|relevante) (?:textstellen|passagen|dokumente|auszuge|abschnitte)$|^(?:passages|extraits"
     r"|documents) (?:trouves|recuperes|pertinents)$"
     r"|^(?:pasajes|fragmentos|documentos) (?:encontrados|recuperados|relevantes)$|^(?:检索到的|相关)(?:段落|文档|内容"
@@ -85,8 +87,17 @@ _HEAD = patterns.compile(
 )
 _INLINE = patterns.compile(r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|*\n]*?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S")
 _TAG = patterns.compile(r"^\s*<([^\s<>/!?\"]+)(?:\s[^<>\n]*)?>")
+_BRACKET = patterns.compile(r"^\s*\[([^\[\]/:]{3,40})\]\s*$")
+_BANNER = patterns.compile(r"^\s*([-=*#~<]{2,}\s*)(?i:begin|start)(?: of)?\s+([\pL][\pL _-]{2,40}?)\s*[-=*#~>]{0,40}\s*$")
+_OBJECT = patterns.compile(r"^\s*\{\s*\"([\pL_ -]{3,40})\"\s*:\s*[\[{].*[\]}]\s*\}\s*,?\s*$")
+_SCHEMA = patterns.compile(r"\"(?:type|properties|description|\$ref|format)\"\s*:|\"(?:string|<[^<>\"]*>|\.\.\.)\"")
 _BULLET = patterns.compile(r"^\s*(?:[-*+•]\s+|・\s*)\S")
 _NUMBERED = patterns.compile(r"^\s*(?:\d{1,3}[.)]|\(\d{1,3}\)|\[\d{1,3}\])\s+\S")
+_ASKS = patterns.compile(
+    r"(?i)\b(?:must|never|always|should|do not|don['’]t|make sure|ensure|niemals|immer|muss(?:t)?|jamais|toujours|nunca"
+    r"|siempre)\b"
+    r"|不得|必须|禁止|してください|しないこと"
+)
 _INDENTED = patterns.compile(r"^\s+\S")
 
 HINTS = (
@@ -210,8 +221,10 @@ def _begins(document: Document, number: int) -> tuple[str, str, int] | None:
         return None
     line = document.lines[number]
     if (tag := _TAG.match(line)) and _known(label := normal(tag[1])):
-        last = _closing(document, number, tag[1])
+        last = _closing(document, number, f"</{tag[1]}>")
         return (label, tag[1], last) if last is not None else None
+    if (marked := _marked(document, number)) is not None:
+        return marked
     head = _HEAD.match(line)
     if head and _known(label := normal(head[1])) and (head[2] or document.heading(number) or "**" in line):
         last = _section_end(document, number) if document.heading(number) else _list_end(document, number)
@@ -222,13 +235,29 @@ def _begins(document: Document, number: int) -> tuple[str, str, int] | None:
     return None
 
 
+def _marked(document: Document, number: int) -> tuple[str, str, int] | None:
+    """A block between `[Memories]` and `[/Memories]` or lines that say BEGIN and END, or an object of JSON on one line."""
+    line = document.lines[number]
+    if (bracket := _BRACKET.match(line)) and _known(label := normal(bracket[1])):
+        last = _closing(document, number, f"[/{bracket[1]}]")
+        return (label, bracket[1], last) if last is not None else None
+    if (banner := _BANNER.match(line)) and _known(label := normal(banner[2])):
+        for last in range(number + 1, len(document.lines)):
+            below = document.lines[last].lower()
+            if banner[2].lower() in below and " end" in below.replace("-", " ").replace("=", " "):
+                return label, banner[2], last
+    if (one := _OBJECT.match(line)) and not _SCHEMA.search(line) and _known(label := normal(one[1])):
+        return label, one[1], number
+    return None
+
+
 def _known(label: str) -> bool:
     return label in FACTS or label in PASSAGES or bool(_FACTS_ABOUT.match(label) or _PASSAGES_FOUND.match(label))
 
 
-def _closing(document: Document, number: int, tag: str) -> int | None:
+def _closing(document: Document, number: int, mark: str) -> int | None:
     for last in range(number, len(document.lines)):
-        if document.lines[last].rstrip().endswith(f"</{tag}>"):
+        if document.lines[last].rstrip().endswith(mark):
             return last
     return None
 
@@ -260,7 +289,7 @@ def _list_end(document: Document, number: int) -> int:
     below = number + 1
     if below < len(document.lines) and document.blank(below) and below + 1 < len(document.lines):
         below += 1 if _BULLET.match(document.lines[below + 1]) else 0
-    last = number
+    last, inner = number, _indent(document, below) > _indent(document, number)
     listed = below < len(document.lines) and bool(
         _BULLET.match(document.lines[below]) or _NUMBERED.match(document.lines[below])
     )
@@ -268,10 +297,19 @@ def _list_end(document: Document, number: int) -> int:
         line = document.lines[at]
         if document.blank(at) or document.heading(at):
             break
+        if inner and _indent(document, at) <= _indent(document, number):
+            break
+        if not listed and _ASKS.search(line):
+            break
         if listed and not (_BULLET.match(line) or _NUMBERED.match(line) or _INDENTED.match(line)):
             break
         last = at
     return last
+
+
+def _indent(document: Document, number: int) -> int:
+    line = document.lines[number] if number < len(document.lines) else ""
+    return len(line) - len(line.lstrip())
 
 
 def _items(document: Document, first: int, last: int) -> tuple[tuple[int, int], ...]:

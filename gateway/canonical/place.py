@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut
 from gateway.canonical.fields import Field, fields, normal, pattern
-from gateway.canonical.place_values import FLAG, PATH, SYSTEM, WORD, leaves, length
+from gateway.canonical.place_values import FILE, FLAG, HEAD, PATH, SIZE, SYSTEM, TOWN, WORD, leaves, length
 from gateway.canonical.text import Document
 
 NAME = "place"
@@ -67,6 +67,7 @@ SYSTEMS = _labels("""
     package manager|interpreter|python interpreter|virtual env|virtualenv|venv|active environment|conda environment|gpu|host os
     betriebssystem|plattform|systemversion|architektur|système d'exploitation|système|plateforme|sistema operativo
     plataforma|arquitectura
+    sistema|systeme|entorno|system info|running on os
     操作系统|平台|系统版本|系统|架构|内核|终端|默认 shell|作業系統|オペレーティングシステム|プラットフォーム|アーキテクチャ
     シェル|カーネル
 """)
@@ -76,11 +77,33 @@ FLAGS = _labels("""
     sandbox|is sandboxed|in container|inside container
 """)
 
+FILES = _labels("""
+    current file|open file|active file|focused file|currently open file|selected file|aktuelle datei|offene datei
+    geöffnete datei
+    fichier actuel|fichier ouvert|archivo actual|archivo abierto|当前文件|打开的文件|現在のファイル|開いているファイル
+""")
+SIZES = _labels("screen|screen size|screen resolution|resolution|viewport|viewport size|window size|display size|terminal size")
+HEADS = _labels("git|git head|git state|git info|git status|repo state|repository state|vcs|checkout")
+TOWNS = _labels("""
+    user location|current location|user current location|user's current location|device location|aktueller standort
+    standort des nutzers|position actuelle|lieu actuel|ubicación actual|ubicación del usuario|当前位置|用户位置|現在地
+""")
+KINDS = (
+    (PATHS, PATH), (FILES, FILE), (SYSTEMS, SYSTEM), (WORDS, WORD), (FLAGS, FLAG), (SIZES, SIZE), (HEADS, HEAD), (TOWNS, TOWN)
+)  # fmt: skip
+"""Labels and what their values look like."""
+
 _FOLDER = patterns.compile(
     r"(?:^| )(?:directory|dir|folder|path|root|cwd|verzeichnis|ordner|repertoire|dossier|directorio|carpeta)$"
-    r"|(?:目录|路径|ディレクトリ|フォルダ|パス)$"
+    r"|(?:目录|路径|ディレクトリ|フォルダ|パス)$|^(?:current|active|open|opened|selected|mounted) \pL+$"
 )
 """Any other label that names a folder: its value must be a whole absolute path."""
+
+_CONSTANT = patterns.compile(
+    r"\b(?:default|fallback|backup|shared|archive|cache|install\w*|allowed|forbidden|protected|ignored|excluded|system|public|global"
+    r"|standard|geteilt\w*|partag\w*|compartid\w*|predeterminad\w*|par defaut)\b|默认|共享|備份|备份|既定|共有"
+)
+"""Folders that are the same in every session."""
 
 _INSTALLED = patterns.compile(
     r"^(?:/(?:usr|etc|bin|sbin|opt|var|lib\w*|dev|proc|sys|boot)\b|(?i:[a-z]:[\\/](?:windows|program)))"
@@ -88,7 +111,8 @@ _INSTALLED = patterns.compile(
 """Where programs live, which is the same in every session."""
 
 HINTS = (
-    pattern(PATHS | WORDS | SYSTEMS | FLAGS),
+    pattern(frozenset[str]().union(*(labels for labels, _ in KINDS))),
+    r"(?i)(?:current|active|open|opened|selected|mounted) \pL+(?:\*\*|`)?\s*[:：=|]\s*(?:~|/|[a-z]:[\\/])",
     r"(?i)(?:directory|dir|folder|path|root|cwd|verzeichnis|ordner|r[ée]pertoire|dossier|directorio|carpeta|目录|路径"
     r"|ディレクトリ|フォルダ)"
     r"(?:\*\*|`|\")?\s*[:：=|]\s*(?:\*\*|`|\")*\s*(?:~|/|[a-z]:[\\/])",
@@ -107,8 +131,12 @@ def cuts(document: Document, lines: list[int]) -> Iterator[Cut]:
 
 def _size(document: Document, field: Field) -> int:
     """Length of the value of a label that this rule knows, 0 if it does not look like one."""
-    text = document.text[field.start : field.end]
-    for labels, kind in ((PATHS, PATH), (SYSTEMS, SYSTEM), (WORDS, WORD), (FLAGS, FLAG)):
+    text = document.plain[field.start : field.end]
+    if field.label == "location" and "user" not in field.name.lower():
+        return 0  # of a shop, an office: the same in every session
+    for labels, kind in KINDS:
         if field.label in labels and (size := length(kind, text, field.closed)):
             return size
-    return length(PATH, text, field.closed) if _FOLDER.search(field.label) and not _INSTALLED.match(text) else 0
+    if not _FOLDER.search(field.label) or _CONSTANT.search(field.label) or _INSTALLED.match(text):
+        return 0
+    return length(PATH, text, field.closed)

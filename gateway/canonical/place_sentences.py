@@ -25,11 +25,12 @@ _PATHS = (
     rf"(?: the)?(?: {_FOLDER})?(?: at)?"
     r"|(?:das |dein |ihr |der |die )?(?:aktuelles? |aktuelle[rn]? )?(?:arbeitsverzeichnis|projektverzeichnis"
     r"|verzeichnis|ordner|arbeitsordner|projektwurzel)"
-    r" (?:ist|lautet|liegt (?:in|unter))|(?:du arbeitest|sie arbeiten) (?:gerade |derzeit )?(?:in|unter)"
+    r" (?:ist|lautet|liegt (?:in|unter))|(?:du arbeitest|sie arbeiten) (?:gerade |derzeit )?(?:in|im"
+    r"|unter)(?: dem)?(?: ordner| verzeichnis)?"
     r"|(?:le |la |votre |ton |ta )?(?:répertoire|dossier|racine)(?: de travail| du projet| courant| actuel)* est"
-    r"|(?:vous travaillez|tu travailles)(?: actuellement)? dans"
+    r"|(?:vous travaillez|tu travailles)(?: actuellement)? dans(?: le (?:dossier|répertoire))?"
     r"|(?:el |la |tu |su )?(?:directorio|carpeta|raíz)(?: de trabajo| del proyecto| actual)* es|(?:estás trabajando"
-    r"|trabajas|trabaja)(?: actualmente)? en"
+    r"|trabajas|trabaja)(?: actualmente)? en(?: la carpeta| el directorio)?"
     r"|(?:当前|目前)?(?:的)?(?:工作目录|项目根目录|目录|工作区|项目目录)(?:是|为|在)|(?:你|您)(?:正|现在)?在"
     r"|(?:現在の)?(?:作業|カレント)?(?:ディレクトリ|フォルダ|ワークスペース|プロジェクトルート)は)"
 )
@@ -37,6 +38,12 @@ _WORDS = (
     r"(?:(?:the |your )?(?:current )?(?:git branch|branch|hostname|host name) is|(?:you(?: are|'re"
     r"|’re) (?:currently )?)?on (?:the )?(?:git )?branch"
     r"|currently on (?:git )?branch|head is (?:now )?at|running (?:inside|in|on) (?:container|host|pod|node|machine|vm)|on host"
+    r"|(?:you(?: are|'re|’re) )?(?:currently )?connected (?:via ssh )?to(?: the)?(?: host| server| machine)?"
+    r"|(?:vous êtes|tu es) connecté[e]? (?:à la machine|à l['’]hôte|au serveur|à)|(?:estás|está) conectado (?:al servidor"
+    r"|a la máquina|a)"
+    r"|(?:du bist|sie sind) (?:verbunden mit|angemeldet auf)(?: dem)?(?: rechner| server)?"
+    r"|(?:已|当前)连接到|(?:ホスト名|接続先)は"
+    r"|auf dem (?:zweig|branch)|sur la branche|en la rama"
     r"|(?:der )?aktuelle (?:branch|zweig) ist|la branche (?:actuelle|courante) est|la rama actual es|当前分支(?:是|为)"
     r"|現在のブランチは)"
 )
@@ -56,7 +63,15 @@ _REVERSED = patterns.compile(
     r"|under) )`?(~?/[^\s`,;]+)`?(?i: is (?:your|the) (?:current )?"
     r"(?:working directory|workspace|project root))"
 )
+_ASIDE = patterns.compile(r"^\s[(（]")
+_ON = patterns.compile(r"^ on (?:host |node |machine )?([a-z][\w.-]*\d[\w-]*)")
+"""A host behind a container."""
+_CHANGES = patterns.compile(
+    r"^ (?:with|and) \d+ (?:uncommitted|unstaged|staged|untracked|modified|changed) (?:changes?|files?)"
+)
+"""What may follow a branch: how many changes there are."""
 _MORE = patterns.compile(r"^(?:,|，|、|で、)?\s*(?i:and |und |et |y )?")
+_BRANCH = patterns.compile(r"(?i)branch|zweig|rama|分支|ブランチ")
 _NOUN = patterns.compile(
     r"(?i)(?:temporary|home|working|root|project|scratch) (?:directory|folder|root)|workspace(?: root)?"
     r"|repo(?:sitory)? root|git branch|branch|"
@@ -65,7 +80,7 @@ _NOUN = patterns.compile(
 
 HINTS = (
     rf"(?i){_PATHS}{_QUOTE}(?:file:|~|/|[a-z]:[\\/]|\\\\)",
-    rf"(?i){_WORDS}{_QUOTE}[\pL\pN_][\pL\pN_./@#+~:-]*(?:`|\"|'|\*\*)?\s*(?:$|[^\pL\pN\s]|です|(?:and|und|et|y|on) )",
+    rf"(?i){_WORDS}{_QUOTE}[\pL\pN_][\pL\pN_./@#+~:-]*(?:`|\"|'|\*\*)?\s*(?:$|[^\pL\pN\s]|です|(?:and|und|et|y|on|with) )",
     rf"(?i){_SYSTEMS}{_QUOTE}[\pL\pN/]",
     r"(?i)(?:repository|repo|project|directory|folder|workspace) (?:at|in|under) `?~?/\S+ is (?:your|the)",
 )
@@ -89,6 +104,14 @@ def _in_line(line: str, base: int, beginnings: list[int]) -> Iterator[Cut]:
             tells = line[at : at + end].strip(" *`")
             yield Cut(base + at + start, base + at + end, NAME, name, tells, value, leaves(value, name))
             at += end
+            if aside := _aside(line, at):
+                start, end = aside
+                yield Cut(base + start, base + end, NAME, "system", f"system: {line[start:end]}", line[start:end])
+                at = end + 1
+            elif node := _ON.match(line[at:]):
+                start, end = at + node.start(1), at + node.end(1)
+                yield Cut(base + start, base + end, NAME, "host", f"host: {node[1]}", node[1])
+                at = end
             more = _MORE.match(line[at:])  # a second statement behind the first
             at += more.end() if more else 0
 
@@ -99,10 +122,21 @@ def _statement(rest: str) -> tuple[int, int, str] | None:
         intro = pattern.match(rest)
         if intro and (size := length(kind, rest[intro.end() :])):
             value = rest[intro.end() : intro.end() + size]
-            if kind is not WORD or any(not letter.isalpha() for letter in value) or "branch" in intro[0].lower():
-                return intro.end(), intro.end() + size, intro[0]
+            if kind is WORD and not any(letter.isalpha() for letter in value):
+                continue  # "connected to 3 devices"
+            if kind is not WORD or any(not letter.isalpha() for letter in value) or _BRANCH.search(intro[0]):
+                changes = _CHANGES.match(rest[intro.end() + size :]) if kind is WORD else None
+                return intro.end(), intro.end() + size + (changes.end() if changes else 0), intro[0]
     found = _REVERSED.match(rest) if "/" in rest else None
     return (found.start(1), found.end(1), found[0]) if found else None
+
+
+def _aside(line: str, at: int) -> tuple[int, int] | None:
+    """The system in brackets behind a place: "(Debian 12)"."""
+    opening = _ASIDE.match(line[at:])
+    start = at + opening.end() if opening else len(line)
+    end = max(line.find(")", start), line.find("）", start))
+    return (start, end) if end > start and length(SYSTEM, line[start:end], True) else None
 
 
 def _name(intro: str) -> str:

@@ -14,7 +14,8 @@ PATH = patterns.compile(
     r"^((?:file://)?(?:~|/|[A-Za-z]:[\\/]|\\\\)[^\s`\"'<>|,;:，、。（(]*(?: [\p{Lu}\pN][^\s`\"'<>"
     r"|,;:/\\]*(?:[/\\][^\s`\"'<>|,;:]*)?)*)"
 )
-WORD = patterns.compile(r"^([\pL\pN_][\pL\pN_./@#+~:-]*)")
+_LETTERS = r"\p{Latin}\p{Greek}\p{Cyrillic}\p{Hangul}\p{Han}\p{Katakana}\pN_"  # no Hiragana: those are the grammar of Japanese
+WORD = patterns.compile(rf"^([{_LETTERS}][{_LETTERS}./@#+~:-]*)")
 _VERSIONED = r"[A-Za-z][\w+-]*(?: [A-Z][\w+-]*){0,2} v?\d+(?:\.\d+)+[\w.+-]*"
 _KNOWN = (
     r"(?i:linux|darwin|mac ?os(?: ?x)?|win(?:dows|32|64)?|freebsd|openbsd|android|ios|ubuntu|debian|fedora|arch|alpine"
@@ -27,20 +28,39 @@ SYSTEM = patterns.compile(
     rf"^({_VERSIONED}(?:, {_VERSIONED})*(?: [(（][^()（）\n]*[)）])?|{_KNOWN}(?:[ \w_/+~-]|\.\S"
     rf"|[(（][^()（）\n]*[)）]){{0,100}}(?:, {_VERSIONED})*)"
 )
+FILE = patterns.compile(r"^([\pL\pN_.@-]+(?:[/\\][\pL\pN_.@ -]*[\pL\pN_-])*[/\\.][\pL\pN_-]+)")
+SIZE = patterns.compile(r"^(\d{3,5}\s?[x×]\s?\d{3,5})(?:px)?")
+HEAD = patterns.compile(
+    r"^((?:on )?(?:branch )?[\pL\pN_][\pL\pN_./#+-]*\*?\s?(?:@|at)\s?[0-9a-f]{7,40}"
+    r"(?:,? ?[(（]?(?:clean|dirty|\d+ (?:files? changed|changes?|modified|uncommitted))[^()（）\n]{0,40}[)）]?)?)"
+)
+"""A branch with its commit, and what `git status` says in one word."""
+TOWN = patterns.compile(
+    r"^((?:[\p{Lu}\p{Lo}][\pL'’.-]*|-?\d{1,3}\.\d+)(?:(?:, ?| | / ?)(?:[\p{Lu}\p{Lo}][\pL'’.-]*|-?\d{1,3}\.\d+)){0,5})"
+)
 FLAG = patterns.compile(
     r"^((?i:yes|no|true|false|clean|dirty|ja|nein|oui|non|sí|modified|none|是|否|はい|いいえ))\s*[.。]?\s*$"
 )
 
 _ENDS = patterns.compile(
     r"^[/\\]?(?:`|\*\*|__|\"|')?\s*(?:[.。;,，、]?\s*(?:です)?[.。\])）]?\s*$|[(（][^()（）\n]*[)）]\s*[.。]?\s*$"
-    r"|[.。;]\s|。|[，、]|\s[|·•]\s"
-    r"|[,;](?:\s|\p{Han})|(?i:and|und|et|y|e)\s|で[す、,。])"
+    r"|[.。;]\s|。|[，、]|\s[|·•–—]\s"
+    r"|[,;](?:\s|\p{Han})|(?i:and|und|et|y|e)\s|on [a-z][\w.-]*\d|(?i:with|and) \d+ \pL+ (?:changes?|files?)\b|(?i:on|auf"
+    r"|sur|en)\s(?i:the |dem |la )?(?i:git )?(?i:branch|zweig|branche|rama)\b|で[す、,。])"
 )
 _INSTRUCTS = patterns.compile(
     r"(?i)\b(?:must|never|always|should|do not|don't|only|please|use|create|keep|avoid|prefer|required?|supported"
+    r"|nothing else|or|if|unless|until|from|minimum|maximum|max|most|least|default|forbidden|allowed|is|per"
+    r"|wenn|darf|muss|oder|au plus|doit|ou|debe"
     r"|niemals|immer|nur|jamais|"
     r"toujours|nunca|siempre|solo)\b"
 )
+_TYPE = patterns.compile(r"(?i)^(?:string|text|str|int|integer|number|bool|boolean|object|array|list|any|required|optional)$")
+"""What a schema says in place of a value."""
+_RULES = patterns.compile(
+    r"(?i)^[,;(]? ?[(]?(?:is )?(?:read-?only|mirrored|forbidden|allowed|protected|schreibgeschützt|solo lectura)\b"
+)
+"""What a rule says about a folder right behind it."""
 _CLAUSE = patterns.compile(r"[,;.，、。]|\s(?i:and|und|et|y)\s")
 
 
@@ -50,11 +70,13 @@ def length(kind: Any, text: str, closed: bool = False) -> int:
     if not match:
         return 0
     found = match[1].partition(". ")[0].rstrip(" .。:")
-    if _INSTRUCTS.search(found):
+    if _INSTRUCTS.search(found) or _TYPE.match(found):
         return 0
     rest = text[len(found) :]
     if closed:
         return len(found) if not rest.strip(" `*/\\.") else 0
+    if _RULES.match(rest):
+        return 0
     clause = _CLAUSE.split(rest)[0] if rest else ""
     return len(found) if (not rest or _ENDS.match(rest)) and not _INSTRUCTS.search(clause) else 0
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import re2
 
-from gateway.canonical import clock, counters, ids, memory, patterns, place, place_blocks, place_sentences
+from gateway.canonical import clauses, clock, counters, ids, memory, patterns, place, place_blocks, place_sentences
 from gateway.canonical.cuts import Cut
 from gateway.canonical.digests import encode
 from gateway.canonical.text import Document
@@ -58,9 +58,10 @@ _HINTS, _OWNERS = _compile()
 def find(document: Document) -> tuple[list[Cut], tuple[memory.Block, ...]]:
     """What the rules over lines find in a text, in the order of the rules, and its memory blocks."""
     hits: list[list[int]] = [[] for _ in (*LINE_RULES, memory)]
-    for number, line in enumerate(encode(document.text).split(b"\n")):
+    for number, line in enumerate(encode(document.plain).split(b"\n")):
         found = _HINTS.Match(line) if line else None
         for at in {_OWNERS[hint] for hint in found} if found else ():
             hits[at].append(number)
     cuts = [cut for rule, lines in zip(LINE_RULES, hits[:-1], strict=True) if lines for cut in rule.cuts(document, lines)]
-    return cuts, memory.find(document, hits[-1])
+    stating = [cut for cut in cuts if "\n" in cut.tells or clauses.states(document, cut)]
+    return stating, memory.find(document, hits[-1])

@@ -41,23 +41,27 @@ _METADATA = patterns.compile(
     r"(?i)^\W*(?:version|author|title|revision|license|copyright|status|effective|subject|from|to|cc|name)\W*[:=]"
 )
 _BREAK = patterns.compile(r"(?:[.!?]\s+|[。！？；]\s*|;\s+|\s[|·•]\s+)")
-_FIELD_BREAK = patterns.compile(r"[,，、]\s*|\s[(\[（]")
-_FIELD_BREAKS = frozenset(",，、([（")
-_KEY = patterns.compile(r"\s([\pL_][\pL\pN_]*)=")
+_FIELD_BREAK = patterns.compile(r"[,，、]\s*|\s[(\[（]|\s[–—]\s+")
+_FIELD_BREAKS = frozenset(",，、([（–—")
+_KEY = patterns.compile(r"\s([\pL_][\pL\pN_]*)=|\b[0-9a-f-]{12,}\s+([\pL_][\pL\pN_]*):")
 _BREAKS = frozenset(".!?。！？；;|·•")
-_BEGIN = patterns.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?[\[(（【]?(?:\*\*|__|[*_])?")
+_BEGIN = patterns.compile(r"^\s*(?:[-*+•–]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)?(?:[\p{So}\x{FE0F}]+\s*)?[\[(（【]?(?:\*\*|__|[*_])?")
+_ODD = {0x00A0: " ", 0x202F: " ", 0x2009: " ", 0x200B: " ", 0x200C: " ", 0x200D: " ", 0xFEFF: " ", 0x2060: " "}
+_IS_ODD = patterns.compile("[" + "".join(map(chr, _ODD)) + "]")
+"""Spaces that patterns do not take for spaces, and signs without a width: each read as one space, so that offsets stay."""
 
 
 class Document:
-    """One system text. Offsets are in characters of the text."""
+    """One system text. Offsets are in characters of the text; `plain` and `lines` are as `text`, with ordinary spaces only."""
 
-    __slots__ = ("_fences", "_shown", "_tree", "lines", "starts", "text")
+    __slots__ = ("_fences", "_shown", "_tree", "lines", "plain", "starts", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._tree: list[tuple[int, int]] | None = None
         self._shown: dict[int, bool] = {}
-        self.lines = text.split("\n")
+        self.plain = text if text.isascii() or not _IS_ODD.search(text) else text.translate(_ODD)
+        self.lines = self.plain.split("\n")
         self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
         self._fences = self._find_fences() if "```" in text or "~~~" in text else None
 
@@ -109,9 +113,9 @@ class Document:
         if not _FIELD_BREAKS.isdisjoint(line):
             for match in _FIELD_BREAK.finditer(line):
                 yield match.end()
-        if "=" in line:
+        if "=" in line or line.count(":") > 1:
             for match in _KEY.finditer(line):
-                yield match.start(1)
+                yield match.start(match.lastindex)
 
     def _introductions(self, number: int) -> Iterator[str]:
         """Lines that say what the line is: those with a colon at their end above it, as far as its paragraph or list goes."""

@@ -59,6 +59,22 @@ MOVES = [
     ("今日は2026年3月4日（水）です。", "2026年3月4日"),
     ("現在時刻：10時15分", "10時15分"),
     ("現在の日時は2026年3月4日 10:15です。", "10:15"),
+    ("It's 7:42 PM on Thursday, May 14, and the household is in Dublin.", "7:42"),
+    ("🕒 2026-05-14 19:42", "19:42"),
+    ("[System note: local time for the user is Thursday 14 May 2026, 7:42 p.m. (BST)]", "7:42"),
+    ("Week: 2026-W20", "W20"),
+    ("Kalenderwoche: KW 21", "KW 21"),
+    ("now=2026-05-14T19:42:10+01:00 tz=Europe/London", "19:42"),
+    ('time: "19:42"', "19:42"),
+    ("The prices below are as of 14 May 2026, 19:42.", "19:42"),
+    ("(Server time at the start of this chat: 2026/05/14 19:42)", "19:42"),
+    ("Generated at 2026-05-14T19:42:03Z", "19:42"),
+    ("Current\u200b date: 14/05/2026", "14/05/2026"),
+    ("Date du jour\u202f: 14/05/2026", "14/05/2026"),
+    ("Heutiges Datum: Do., 14. Mai 2026 – Uhrzeit: 19.42 Uhr", "19.42"),
+    ("Il est actuellement 19 h 42, nous sommes le jeudi 14 mai 2026.", "jeudi 14"),
+    ("【当前时间】2026-05-14 19:42:10 星期四", "19:42"),
+    ("今日：5月14日（周四）", "5月14日"),
 ]
 
 STAYS = [
@@ -99,6 +115,14 @@ STAYS = [
     "知识截止日期：2024年6月",
     "締め切りは2026年3月4日です。",
     "2024-05-01\n- first release\n\n2024-06-01\n- second release",
+    "The current date is Friday, 9 October\n2026.",
+    "Current date: 9 October\n2026 is the year of the fox",
+    "Support hours 🕒 09:30-17:45",
+    "The rules are valid as of 2026-03-04 00:00.",
+    "Generated on 2026-03-04",
+    "Calendar week: 20 bis 22",
+    "【当前时间】字段按格式输出。",
+    "Son las 10:15 cuando empieza.",
 ]
 
 

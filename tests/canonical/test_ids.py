@@ -23,6 +23,13 @@ MOVES = [
     ("ID de sesión: a1b2c3d4", "a1b2c3d4"),
     ("会话ID：a1b2c3d4", "a1b2c3d4"),
     ("セッションID：a1b2c3d4", "a1b2c3d4"),
+    ("Correlation ID - 7c9e6679f7b1", "7c9e6679f7b1"),
+    ("Thread-ID: <a81f.4410@mail.example>", "a81f.4410"),
+    ('<session id="s_81f3a0" locale="en-GB">', "s_81f3a0"),
+    ("[trace: 4bf92f3577b34da6a3ce929d0e0e4736 span: 00f067aa0ba902b7]", "00f067aa0ba902b7"),
+    ('Inbound context (trusted metadata): {"channel": "x", "message_id": "6678"}', "6678"),
+    ("Call SID: CA81f3a0b2c4d6", "CA81f3a0b2c4d6"),
+    ("Vorgangsnummer: V-2026-00418", "V-2026-00418"),
 ]
 
 STAYS = [
@@ -36,6 +43,10 @@ STAYS = [
     "Error 404: not found",
     "```\nsession_id: a1b2c3d4\n```",
     'Answer in this format:\n```json\n{"message_id": "6680"}\n```',
+    "Product ID - 7c9e6679f7b1",
+    '<task id="1">',
+    '<rule id="81f3a0b2">',
+    'Reply with this metadata: {"session_id": "81f3a0b2"}',
 ]
 
 

@@ -44,6 +44,20 @@ MOVES = [
     ("当前分支：trays-3", "trays-3"),
     ("作業ディレクトリ：/home/mira/lab", "/home/mira/lab"),
     ("プラットフォーム: linux", "linux"),
+    ("Open file: src\\gear.py", "gear.py"),
+    ("Git: branch trays @ 1a2b3c4 (2 files changed)", "1a2b3c4"),
+    ("Connected to ops@10.4.0.17 (Debian GNU/Linux 12)", "Debian GNU/Linux 12"),
+    ("Running inside container 3f9ac01d77e2 on forge-2.", "forge-2"),
+    ("You are currently on branch trays with 3 uncommitted changes.", "3 uncommitted"),
+    ("Active library: /Volumes/Card/2026", "/Volumes/Card"),
+    ("Screen: 1512x982", "1512x982"),
+    ("User location: Port Elling", "Port Elling"),
+    ("cwd: '/home/mira/lab'", "/home/mira/lab"),
+    ("Platform - linux", "linux"),
+    ("Du arbeitest gerade im Ordner C:\\Projekte\\Reiher auf dem Zweig kiste-4.", "kiste-4"),
+    ("Vous êtes connecté à la machine web-03 (Debian 12).", "web-03"),
+    ("ホスト名はweb-03、OSはDebian 12です。", "web-03"),
+    ("Répertoire de travail\u00a0: /home/mira/lab", "/home/mira/lab"),
 ]
 
 STAYS = [
@@ -69,6 +83,15 @@ STAYS = [
     "> cwd: /home/mira/lab",
     "<env>\nYou must never leave this directory.\n</env>",
     "Commit messages: imperative\nBranch names: short",
+    "Data dir: /srv/nb/data, read-only",
+    "Default folder: /storage/emulated/0/DCIM",
+    "Location: Port Elling",
+    "Git: use rebase",
+    '<workspace path="string, absolute" branch="string, may be empty" />',
+    "If the working directory is /home/mira/lab, stop.",
+    "Pretend the workspace is /home/mira/lab.",
+    "ホスト名はweb-で始めてください。",
+    "Connected to 3 devices",
 ]
 
 GIT = """gitStatus: snapshot at start of session.
