@@ -27,7 +27,7 @@ Level = Literal["debug", "info", "warning", "error"]
 QUEUE_LINES = 4096
 LONGEST_LINE = 2000  # characters of one line of text
 LONGEST_NAME = 80  # characters of a name that a client chose
-TOGETHER = 0.05  # seconds for which lines are gathered before they are written
+TOGETHER = 0.01  # seconds for which lines are gathered before they are written
 STOP_SECONDS = 2.0  # that the last lines may take to be written
 
 LEVELS: dict[Outcome, int] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lifecycle.waiting import CHAT, ask, body, count, quiet
+from tests.lifecycle.waiting import CHAT, ask, body, count, quiet, until
 from tests.support.clients import RawClient, fetch
 from tests.support.process import GatewayProcess
 from tests.support.upstream_process import UpstreamProcess
@@ -26,6 +26,10 @@ async def served(gateway: GatewayProcess, number: int) -> float:
     for _ in range(number):
         assert (await fetch(gateway.url + CHAT, body(stream=False, model="small"))).status == 200
     return time.monotonic() - began
+
+
+async def told(gateway: GatewayProcess) -> bool:
+    return gateway.log.count('"client_stalled"') == CLIENTS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -66,7 +70,7 @@ async def test_twenty_clients_that_do_not_read(tmp_path: Path) -> None:
         assert STALL - 1.0 < report.closed[0] - began <= report.closed[-1] - began < STALL + 3.0
         assert await quiet(gateway)
         assert await count(gateway, outcome="cancelled") == CLIENTS
-        assert gateway.log.count('"client_stalled"') == CLIENTS
+        assert await until(lambda: told(gateway)), "each is in the log, a moment later"
         assert [client.closed for client in clients] == [None] * CLIENTS
         for client in clients:  # what the kernel held is still there to be read, and then it ends
             while await client.fill():
