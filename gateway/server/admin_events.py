@@ -23,6 +23,7 @@ from gateway.server.gateway import Gateway
 from gateway.server.http import notice_silence
 from gateway.state.log import row_of
 
+SILENCE = 20.0  # seconds, and LATER of gateway.server.http, after which the kernel gives up on a reader that is gone
 MAX_READERS = 16
 QUEUE = 256  # events that may wait for one reader
 KEEPALIVE = 15.0  # seconds without an event after which a comment is sent
@@ -148,7 +149,7 @@ async def events(request: web.Request) -> web.StreamResponse:
         raise Busy(f"{MAX_READERS} readers have /events open already; close one of them.", code="too_many_readers", status=503)
     response = web.StreamResponse(headers=HEADERS)
     if request.transport and (sock := request.transport.get_extra_info("socket")) is not None:
-        notice_silence(sock)
+        notice_silence(sock, SILENCE)
     reader = Reader()
     try:
         async with reader.limit:
