@@ -159,9 +159,9 @@ def _as_answer(error: Exception) -> Answerable:
         return error
     if not isinstance(error, Expired):
         return Answerable("The gateway failed on this request; its log says why.")
+    if error.waiting == "client":  # error.seconds is what was left of the time when its last piece came
+        return SlowRequest("The request did not arrive in time; send it faster, or raise limits.client_stall.")
     seconds = f"{error.seconds:g} s"
-    if error.waiting == "client":
-        return SlowRequest(f"The request did not arrive within {seconds}; send it faster, or raise limits.client_stall.")
     if error.waiting == "queue":
         return Busy(
             f"No place became free within {seconds}; try again later.", status=503, code="queue_timeout", retry_after=10

@@ -121,6 +121,7 @@ async def test_a_slow_body(rig: Rig, call: Call) -> None:
         dripping.cancel()
     assert response.status == 408
     assert is_error(call, response.body)
+    assert b"did not arrive in time" in response.body, "what was left of the time for the last byte says nothing"
     assert time.monotonic() - began >= STALL * 0.9
 
 
