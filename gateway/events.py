@@ -74,6 +74,14 @@ class RewriteRejected:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexChanged:
+    """The index of prefixes was written to. nodes: in all; tokens: of all different prefixes in it, an estimate."""
+
+    nodes: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigReloaded:
     ok: bool
     message: str = ""
@@ -88,6 +96,7 @@ Event = (
     | CircuitChanged
     | Canonicalized
     | RewriteRejected
+    | IndexChanged
     | ConfigReloaded
 )
 

@@ -18,12 +18,12 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from gateway import __version__, events
 from gateway.clock import Clock, SystemClock
+from gateway.labels import LONGEST, OTHER, Names, Pairs
 from gateway.logs import printable
-from gateway.values import CacheReport, Probe, Record, Usage
+from gateway.values import REASONS, SAVERS, CacheReport, Probe, Record, Usage
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-OTHER = "other"
 NONE = "none"
 """The backend of a request that reached none."""
 
@@ -31,6 +31,7 @@ TTFT_BUCKETS = (.02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40
 TOKEN_BUCKETS = (.001, .0025, .005, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, 1, 2.5)  # fmt: skip
 DURATION_BUCKETS = (.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280)  # fmt: skip
 QUEUE_BUCKETS = (.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)  # fmt: skip
+ERROR_BUCKETS = (.005, .01, .02, .04, .08, .16, .32, .64, 1)  # fmt: skip
 OVERHEAD_BUCKETS = (.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1)  # fmt: skip
 
 NEWEST_MESSAGE = 64
@@ -40,7 +41,6 @@ NOTE = "note"
 """The edit that adds what was moved; it is no find of a detector."""
 
 MOST_TOKENS = 10**9  # in one request
-LONGEST = 128  # characters of a label value
 NO_USAGE = Usage()
 
 REPORTS: dict[CacheReport, str] = {"usage": "reported", "timings": "reported", "inferred": "inferred", "none": "unknown"}
@@ -61,39 +61,6 @@ def cache_class(usage: Usage) -> str:
 def bounded(tokens: int) -> int:
     """A count that a counter may take: backends may report anything, and one absurd number would spoil the counter for good."""
     return max(0, min(tokens, MOST_TOKENS))
-
-
-class Names:
-    """Values of one label: the reserved ones and the first `limit` others that come, made printable, then `other`."""
-
-    def __init__(self, limit: int, *reserved: str) -> None:
-        self._known = {name: name for name in reserved}
-        self._limit = limit + len(reserved)
-
-    def __call__(self, value: str) -> str:
-        name = self._known.get(value)
-        if name is None:
-            if len(self._known) >= self._limit:
-                return OTHER
-            name = self._known[value] = printable(value, LONGEST)
-        return name
-
-
-class Pairs:
-    """(backend, model) labels: the first `limit` pairs that come; then the model, and an unknown backend too, is `other`."""
-
-    def __init__(self, limit: int, backends: Names) -> None:
-        self._limit = limit
-        self._backends = backends
-        self._known: dict[tuple[str, str], tuple[str, str]] = {}
-
-    def __call__(self, backend: str, model: str) -> tuple[str, str]:
-        pair = self._known.get((backend, model))
-        if pair is None:
-            if len(self._known) >= self._limit:
-                return self._backends(backend), OTHER
-            pair = self._known[backend, model] = self._backends(backend), printable(model, LONGEST)
-        return pair
 
 
 M = TypeVar("M", bound=MetricWrapperBase)
@@ -136,6 +103,7 @@ class Metrics:
         self._define_request_metrics()
         self._define_token_metrics()
         self._define_canonical_metrics()
+        self._define_prefix_metrics()
         self._define_state_metrics()
         self._gauge("build_info", "Always 1; what runs.", "version", "python")[version, platform.python_version()].set(1)
         self._reloaded(events.ConfigReloaded(ok=True))
@@ -148,6 +116,7 @@ class Metrics:
             events.CircuitChanged: lambda event: self._circuit(event.backend, event.open),
             events.Canonicalized: self._canonicalized,
             events.RewriteRejected: lambda _: self._rejected.inc(),
+            events.IndexChanged: self._indexed,
             events.ConfigReloaded: self._reloaded,
         }
 
@@ -178,6 +147,7 @@ class Metrics:
             self._ttft[backend, model, cache_class(record.usage)].observe(record.ttft)
         if record.first is not None or record.usage != NO_USAGE:
             self._answered(backend, model, record)
+            self._explained(backend, model, record)
 
     def _answered(self, backend: str, model: str, record: Record) -> None:
         usage = record.usage
@@ -194,6 +164,22 @@ class Metrics:
         self._completion_tokens[backend, model].inc(completion)
         if record.stream and record.ttft is not None and record.outcome == "ok" and completion > 1:
             self._token_time[backend, model].observe((record.duration - record.ttft) / (completion - 1))
+
+    def _explained(self, backend: str, model: str, record: Record) -> None:
+        """What the prompt's reuse cost or saved, and how well it was predicted."""
+        if record.reason is not None:
+            self._misses[backend, model, record.reason].inc()
+            self._lost[(record.reason,)].inc(max(0.0, record.lost_seconds or 0.0))
+        for by, seconds in record.saved.items():
+            if by in SAVERS and seconds > 0:
+                self._saved[(by,)].inc(seconds)
+        usage = record.usage
+        if record.expected is not None and usage.cached is not None and usage.source != "inferred" and usage.prompt:
+            self._prediction.observe(min(1.0, abs(record.expected - usage.cached) / usage.prompt))
+
+    def _indexed(self, event: events.IndexChanged) -> None:
+        self._nodes.set(event.nodes)
+        self._working_set.set(event.tokens)
 
     def _probed(self, name: str, probe: Probe) -> None:
         backend = self._backends(name)
@@ -311,6 +297,42 @@ class Metrics:
         self._rejected = self._plain(
             Counter, "rewrite_rejected_total", "Edited prompts that a backend refused and took as the client had sent them."
         )
+
+    def _define_prefix_metrics(self) -> None:
+        self._misses = self._counter(
+            "cache_misses_total",
+            "Answers for which prompt tokens were computed that could have been reused, by why; first_seen and side_request "
+            f"are prompts of which nothing could be. reason: one of {', '.join(REASONS)}.",
+            *("backend", "model", "reason"),
+        )
+        self._lost = self._counter(
+            "prefill_seconds_lost_total",
+            "Time that servers spent on those tokens, by the learned prefill rate; a reason is one of cache_misses_total.",
+            "reason",
+        )
+        self._saved = self._counter(
+            "prefill_seconds_saved_total",
+            "Time that servers did not spend because tokens were reused, by the learned prefill rate. by: server (the client's "
+            "own bytes would have hit as well), canonical, placement, snapshot, warmup (the gateway made them hit).",
+            "by",
+        )
+        self._prediction = Histogram(
+            "warmgate_prediction_error_ratio",
+            "Tokens between the expected and the reported reuse of a prompt, as a share of the prompt.",
+            registry=self._registry,
+            buckets=ERROR_BUCKETS,
+        )
+        self._nodes = self._plain(Gauge, "index_nodes", "Digests in the index of prefixes; at most 50,000.")
+        self._working_set = self._plain(
+            Gauge,
+            "working_set_tokens",
+            "Tokens of all different prefixes that were used in the last day, once for each model on a backend; an estimate "
+            "from their characters. Above what the servers can hold, prefixes are evicted.",
+        )
+        for reason in REASONS:
+            self._lost.add(reason)
+        for by in SAVERS:
+            self._saved.add(by)
 
     def _define_state_metrics(self) -> None:
         self._up = self._gauge("backend_up", "1 if the backend answered its last probe and is not loading.", "backend")

@@ -43,7 +43,7 @@ class Usage:
     """Token counts of one reply. None means *not reported*, which is different from 0 everywhere.
 
     prompt: all prompt tokens, cached ones included; cached: prompt tokens that were reused; completion: tokens generated;
-    prefill_ms: time the server says that it spent on the uncached part.
+    prefill_ms: time the server says that it spent on the uncached part; load_ms: on loading the model, and waiting for that.
     """
 
     prompt: int | None = None
@@ -51,6 +51,7 @@ class Usage:
     completion: int | None = None
     prefill_ms: float | None = None
     source: CacheReport = "none"
+    load_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -377,7 +377,16 @@ def test_any_name_can_be_read_back(backend: str, model: str) -> None:
     assert total(metrics, "requests_total") == 1
 
 
-GAUGES = {"inflight", "backend_up", "circuit_open", "model_resident", "config_last_reload_successful", "build_info"}
+GAUGES = {
+    "index_nodes",
+    "working_set_tokens",
+    "inflight",
+    "backend_up",
+    "circuit_open",
+    "model_resident",
+    "config_last_reload_successful",
+    "build_info",
+}
 UNITS = ("_total", "_seconds", "_bytes", "_timestamp_seconds", "_ratio")
 
 

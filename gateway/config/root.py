@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.config.access import ApiKey, HostName, Origin, Passthrough
 from gateway.config.backends import Backends
 from gateway.config.canonical import Canonical
+from gateway.config.explain import Explain
 from gateway.config.fields import Part, key
 from gateway.config.heartbeat import Heartbeat
 from gateway.config.limits import Limits
@@ -29,6 +30,7 @@ class Config(Part):
     backends: Backends = key({}, "Name -> server. The order breaks ties.")
     models: Models = key({}, "Name that clients use -> what it stands for. Other models pass under their own names.")
     canonical: Canonical = key({}, "How prompts are given a stable prefix.")
+    explain: Explain = key({}, "What is kept of finished requests, to say why a later one was slow.")
     heartbeat: Heartbeat = key({}, "Keeping clients from giving up during a long silence.")
     routing: Routing = key({}, "How requests find their backend.")
     state_dir: StateDir = key(

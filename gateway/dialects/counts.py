@@ -80,6 +80,7 @@ def ollama(doc: Json) -> Usage:
         cached=cached,
         completion=count(doc.get("eval_count")),
         prefill_ms=duration(doc.get("prompt_eval_duration"), 1e-6),
+        load_ms=duration(doc.get("load_duration"), 1e-6),
         source="none" if cached is None else "usage",
     )
 
@@ -113,6 +114,7 @@ def merge(old: Usage, new: Usage) -> Usage:
         cached=low.cached if high.cached is None else high.cached,
         completion=low.completion if high.completion is None else high.completion,
         prefill_ms=low.prefill_ms if high.prefill_ms is None else high.prefill_ms,
+        load_ms=low.load_ms if high.load_ms is None else high.load_ms,
         source=low.source if high.cached is None else high.source,
     )
 

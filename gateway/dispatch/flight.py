@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from gateway.clock import Clock
+from gateway.state.trace import Trace
 from gateway.values import Client, First, Outcome, Record, Usage
 
 
 @dataclass(slots=True)
 class Flight:
     """Times are monotonic seconds. read: the request had been read completely (TTFT counts from here); edits: what was changed
-    in the prompt, as the reply's header tells it."""
+    in the prompt, as the reply's header tells it; trace: what is known of its prompt, None if it has none."""
 
     id: str
     client: Client
@@ -38,6 +39,7 @@ class Flight:
     usage: Usage = field(default_factory=Usage)
     overhead: dict[str, float] = field(default_factory=dict)
     edits: str = ""
+    trace: Trace | None = None
     mark: float = 0.0
     status: int = 0
     outcome: Outcome = "internal_error"

@@ -20,12 +20,13 @@ from gateway.events import Bus, RequestClosed
 from gateway.metrics import Metrics
 from gateway.routing.fleet import Catalog, NamedModel
 from gateway.server import guard
-from gateway.server.stable import Stabilizer
+from gateway.server.stable import Stabilizer, Stable
+from gateway.state.accounting import Accounting
 from gateway.state.fleet import BackendState, Fleet
 from gateway.state.log import Log
 from gateway.state.memory import Memory
 from gateway.state.requests import Requests
-from gateway.values import Client, Route, Target
+from gateway.values import Call, Client, Route, Target
 
 MAX_ID = 128  # characters of a request id that a client may bring
 MAX_AGENT = 200
@@ -59,9 +60,10 @@ class Gateway:
         self.metrics = Metrics(config.metrics.max_pairs)
         self.requests = Requests()
         self.log = Log()
-        self.bus.subscribe(self.metrics.on_event)
-        self.bus.subscribe(self.requests.on_event)
         self.memory = Memory(config.state_dir, self.clock)
+        self.accounting = Accounting(self.memory.secret, self.clock, self.bus)
+        for subscriber in (self.metrics, self.requests, self.accounting):
+            self.bus.subscribe(subscriber.on_event)
         self.draining = False
         self.running = 0  # requests that have begun and not ended, wherever they wait
         self.now = self.take(config, addresses_of(config))
@@ -69,6 +71,8 @@ class Gateway:
     def take(self, config: Config, addresses: Mapping[str, Address]) -> Generation:
         """Make this configuration the one that new requests begin with. Cannot fail."""
         self.fleet.apply(config.backends)
+        self.log.resize(config.explain.keep)
+        self.accounting.configure(config.explain.keep, config.explain.store)
         doors = {(door.host, door.port): door for door in config.listeners}
         self.now = Generation(config, _catalog(config), addresses, dict(self.fleet.states), doors, self._stabilizer(config))
         return self.now
@@ -83,6 +87,8 @@ class Gateway:
     def forget(self) -> int:
         """Drop what was learned of prompts, and the texts that are kept for speed. Returns how many rows that were."""
         rows = self.memory.forget()
+        self.accounting.forget()
+        self.log.forget()
         fresh = Stabilizer(self.now.config.canonical, self.memory, self.bus, self.clock)
         self.now = replace(self.now, stabilizer=fresh)
         return rows
@@ -106,10 +112,21 @@ class Gateway:
         state = self.home(door)
         return door.identity if door.identity != "auto" else state.kind.name if state else "auto"
 
+    def sort(self, call: Call, flight: Flight) -> Call:
+        """The call with its kind: a turn of a conversation, or a side request."""
+        flight.kind = kind = self.accounting.kind(call)
+        return call if kind == call.kind else replace(call, kind=kind)
+
+    def trace(self, stable: Stable, flight: Flight, *, counting: bool) -> None:
+        """Note what the prompt is, before it is sent; one whose tokens are only counted leaves nothing in a cache."""
+        if not counting:
+            rules = self.now.config.canonical.rules
+            flight.trace = self.accounting.begin(stable.original, flight.label, stable.result, stable.mode, rules)
+
     def close(self, flight: Flight) -> None:
         self.running -= 1
-        record = flight.record()
-        self.log.add(record, None)
+        record, explanation = self.accounting.settle(flight.record(), flight.trace, edited=bool(flight.edits))
+        self.log.add(record, explanation)
         self.bus.publish(RequestClosed(record))
 
     def destructive(self, method: str, path: str) -> bool:

@@ -29,8 +29,11 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
     route = choose(call.model, call.path, fleet.view, now.catalog, home.name if home else "", fleet.load)
     flight.label, flight.decision = route.label, route.decision
     flight.lap("route")
+    call = gateway.sort(call, flight)
     stable = now.stabilizer.make(call, (call.model or "", route.label), counting=endpoint.task == "count")
     flight.lap("canonical")
+    gateway.trace(stable, flight, counting=endpoint.task == "count")
+    flight.lap("chain")
     with Heart(exchange, call, endpoint, now.config.heartbeat):
         for attempt in stable.tries:  # the canonical body; the client's own, if a server refuses that
             flight.edits = stable.header if attempt is not call else ""

@@ -37,11 +37,13 @@ CLIENTS = 256  # clients that have been told of their first edit
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """A call in its canonical form. call: what is sent; original: as the client sent it; result: None: not looked at."""
+    """A call in its canonical form. call: what is sent; original: as the client sent it; result: None: not looked at;
+    mode: the one that applied."""
 
     call: Call
     original: Call
     result: Result | None = None
+    mode: Mode = "off"
 
     @property
     def edited(self) -> bool:
@@ -89,9 +91,9 @@ class Stabilizer:
             self._memory.remember(result.remember)
         self._bus.publish(Canonicalized(result.counts, tuple(found.edit.rule for found in result.findings), result.reason))
         if result.body is call.raw:
-            return Stable(call, call, result)
+            return Stable(call, call, result, mode)
         self._tell_once(call, result)
-        return Stable(replace(call, raw=result.body), call, result)
+        return Stable(replace(call, raw=result.body), call, result, mode)
 
     def learn(self, stable: Stable, sent: Call, transcript: bytearray | None, *, streaming: bool) -> None:
         """A reply is complete. sent: the call that it answers; transcript: its bytes, if the stable call asked for them."""
