@@ -71,6 +71,7 @@ async function load() {
     const [status, rows] = await Promise.all([getStatus(), getRows(KEEP)]);
     if (state.live !== live) return; // another load began meanwhile, and knows better
     const again = state.status !== null;
+    if (!again) drawer.openNamed();
     state.status = status;
     state.rows = new Map([...rows.map((row) => [row.id, row]), ...live]);
     state.running = new Map((status.in_flight ?? []).map((run) => [run.id, run]));
@@ -105,6 +106,8 @@ function drawNow() {
   byId("page").hidden = false;
   byId("version").textContent = `${status.version}${status.draining ? " · shutting down" : ""}`;
   byId("running").textContent = state.running.size ? `${plural(state.running.size, "request")} running` : "";
+  const down = status.backends.filter((backend) => health(backend)[0] === "down").length;
+  byId("alarm").textContent = down ? `${down} of ${plural(status.backends.length, "backend")} down` : "";
   showHeadline(rows);
   showBackends(status.backends, rows);
   showBreakers(rows, (id) => drawer.open(id));

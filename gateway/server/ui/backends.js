@@ -28,7 +28,7 @@ export function health(backend) {
 function card(backend, rows, open) {
   const [state, word] = health(backend);
   const load = [
-    Number.isInteger(backend.slots) ? `${backend.in_flight} of ${plural(backend.slots, "slot")} busy` : `${backend.in_flight} running`,
+    Number.isInteger(backend.slots) ? `${backend.in_flight} of ${plural(backend.slots, "slot")} busy` : running(backend.in_flight),
     backend.waiting ? `${backend.waiting} waiting` : null,
   ];
   return h("article", { class: "card backend" },
@@ -41,6 +41,8 @@ function card(backend, rows, open) {
     models(backend, open),
     slots(backend, rows));
 }
+
+const running = (count) => (count ? `${count} running` : "idle");
 
 function models(backend, open) {
   const resident = backend.models.filter((model) => model.resident);

@@ -7,12 +7,13 @@ import { share, warmth } from "./numbers.js";
 const WIDTH = 240;
 const HEIGHT = 44;
 const LAST = 60; // requests in a chart
+const FEWEST = 24; // requests that fill it: with fewer the left stays empty
 
 /** How much of the prompt was reused, one bar for each request, the newest on the right. rows: newest first. */
 export function reuseBars(rows) {
   const shown = rows.filter((row) => share(row) !== null).slice(0, LAST).reverse();
   if (!shown.length) return null;
-  const step = WIDTH / LAST;
+  const step = WIDTH / Math.max(shown.length, FEWEST);
   const left = WIDTH - step * shown.length;
   const bars = shown.flatMap((row, index) => {
     const height = share(row) * HEIGHT;
@@ -33,10 +34,11 @@ export function firstTokenDots(rows) {
   const times = shown.map((row) => Math.max(row.ttft, 0.001));
   const [low, high] = [Math.log10(Math.min(...times)), Math.log10(Math.max(...times))];
   const span = Math.max(high - low, 0.3);
+  const step = (WIDTH - 8) / Math.max(shown.length, FEWEST);
   const dots = shown.map((row, index) => {
-    const x = WIDTH - 4 - (shown.length - 1 - index) * ((WIDTH - 8) / LAST);
+    const x = WIDTH - 4 - (shown.length - 1 - index) * step;
     const y = HEIGHT - 5 - ((Math.log10(times[index]) - low) / span) * (HEIGHT - 10);
-    return s("circle", { cx: fixed(x), cy: fixed(y), r: 2.6, class: `dot ${warmth(row)}` });
+    return s("path", { d: `M${fixed(x)} ${fixed(y)}h0.01`, class: `dot ${warmth(row)}` }); // its round ends are the dot
   });
   const range = `${seconds(Math.min(...times))} to ${seconds(Math.max(...times))}`;
   return chart(`Time to first token of the last ${shown.length} streams, from ${range}, logarithmic.`, dots);

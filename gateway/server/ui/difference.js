@@ -5,6 +5,8 @@ import { words } from "./format.js";
 
 const AROUND = 160; // characters of equal text shown on each side
 const LONGEST = 2000; // characters shown of a change
+const WORD = 40; // characters that a change may grow by on each side, so that it begins and ends with a word
+const SPACE = /\s/;
 
 /** null where the prompts do not differ. detector: name of the rule that knows such a change, or null. */
 export function difference(found, detector) {
@@ -35,12 +37,20 @@ export function split(before, after) {
   while (head < a.length && head < b.length && a[head] === b[head]) head += 1;
   let tail = 0;
   while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail += 1;
+  head -= reach((step) => a[head - step], head);
+  tail -= reach((step) => a[a.length - tail + step - 1], tail);
   return {
     head: a.slice(0, head).join(""),
     old: a.slice(head, a.length - tail).join(""),
     fresh: b.slice(head, b.length - tail).join(""),
     tail: a.slice(a.length - tail).join(""),
   };
+}
+
+/** How many characters there are up to the next space; 0 when that is too far away to be a word's end. */
+function reach(at, most) {
+  for (let step = 1; step <= Math.min(most, WORD); step += 1) if (SPACE.test(at(step))) return step - 1;
+  return most <= WORD ? most : 0;
 }
 
 const start = (text) => (text.length > AROUND ? `…${text.slice(-AROUND)}` : text);

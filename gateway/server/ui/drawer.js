@@ -7,6 +7,8 @@ import { byId, h, replace } from "./dom.js";
 import { clock, seconds, tokens, words } from "./format.js";
 import { expectedText, reusedWords } from "./requests.js";
 
+const MARK = "#request=";
+
 export class Drawer {
   constructor() {
     this.dialog = byId("drawer");
@@ -17,12 +19,14 @@ export class Drawer {
     });
     this.dialog.addEventListener("close", () => {
       this.asked = null;
+      history.replaceState(null, "", location.pathname);
       this.back?.focus();
     });
   }
 
   async open(id) {
     this.asked = id;
+    history.replaceState(null, "", `${MARK}${encodeURIComponent(id)}`); // an address that can be kept and sent on
     if (!this.dialog.open) {
       this.back = document.activeElement;
       this.dialog.showModal();
@@ -33,6 +37,11 @@ export class Drawer {
     const [row, explanation] = await Promise.allSettled([getRow(id), getExplanation(id)]);
     if (this.asked !== id) return; // another one was opened meanwhile, or none
     this.show(row, explanation);
+  }
+
+  /** Open what the page's address names, if it does. */
+  openNamed() {
+    if (location.hash.startsWith(MARK)) this.open(decodeURIComponent(location.hash.slice(MARK.length)));
   }
 
   show(row, explanation) {

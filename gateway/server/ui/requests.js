@@ -103,7 +103,8 @@ function line(row) {
     h("td", { class: "when" },
       h("button", { type: "button", class: "plain", tabindex: "-1", "aria-haspopup": "dialog", title: "Why: open the explanation" },
         h("time", { datetime: new Date(row.time * 1000).toISOString() }, clock(row.time))),
-      row.kind === "side" ? h("span", { class: "note" }, "side") : null),
+      row.kind === "side" ? h("span", { class: "note" }, "side") : null,
+      row.ttft === null ? null : h("span", { class: "note narrow" }, seconds(row.ttft))),
     h("td", { class: "model" },
       h("span", { class: "name" }, row.model ?? "no model named"),
       h("span", { class: "note" }, [row.backend, row.client?.agent].filter(Boolean).join(" · "))),
@@ -111,7 +112,7 @@ function line(row) {
       h("span", { class: "measure" }, bar(reused, reused === null ? null : expected(row)), h("span", { class: "share" }, reusedWords(row))),
       h("span", { class: failed ? "fault" : row.reason ? "reason" : "note" }, outcomeWords(row))),
     h("td", { class: "number wider" }, tokens(row.prompt)),
-    h("td", { class: "number" }, seconds(row.ttft ?? row.ttfb)),
+    h("td", { class: "number wider" }, seconds(row.ttft)),
     h("td", { class: "number wider" }, row.lost_seconds > 0 ? seconds(row.lost_seconds) : ""));
 }
 
@@ -133,7 +134,7 @@ export function expectedText(row) {
 
 function outcomeWords(row) {
   if (row.outcome !== "ok") return [words(row.outcome), row.error, row.status || null].filter(Boolean).join(" · ");
-  if (!row.reason) return NO_REASON;
+  if (!row.reason) return share(row) === null ? "" : NO_REASON;
   return [words(row.reason), row.section].filter(Boolean).join(" · ");
 }
 
