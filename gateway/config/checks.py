@@ -7,6 +7,7 @@ is wrong by itself is passed over here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 from gateway.config.document import Node
 from gateway.config.listen import Address, Admin, parse_address
@@ -63,7 +64,18 @@ def names(root: Node) -> Iterator[Problem]:
                 yield Problem(node.mark, path, f"the model {owner[alias]} has this alias already")
 
 
-CHECKS: tuple[Check, ...] = (addresses, targets, names)
+def loops(root: Node) -> Iterator[Problem]:
+    """No backend is the gateway itself: each request, and each look at the backend, would ask for another without an end."""
+    admin = _address(root.at(("admin", "listen"))[0]) or parse_address(Admin.model_fields["listen"].default)
+    own = [*(address for _, _, address in _data_addresses(root)), admin]
+    for name, backend in _entries(root, "backends").items():
+        url = backend.entries.get("url")
+        asked = _address_of_url(url.text) if url else None
+        if url and asked and any(asked.overlaps(address) for address in own):
+            yield Problem(url.mark, ("backends", name, "url"), "this is the gateway's own address; write the server's")
+
+
+CHECKS: tuple[Check, ...] = (addresses, targets, names, loops)
 
 
 def check(root: Node) -> Iterator[Problem]:
@@ -88,6 +100,16 @@ def _address(node: Node) -> Address | None:
         return parse_address(node.text)
     except ValueError:
         return None
+
+
+def _address_of_url(text: str | None) -> Address | None:
+    """Where a request to this URL goes."""
+    try:
+        url = urlsplit(text or "")
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
+    except ValueError:
+        return None
+    return Address(url.hostname, port) if url.hostname else None
 
 
 def _entries(node: Node, name: str) -> dict[str, Node]:

@@ -45,6 +45,34 @@ def test_addresses_that_differ_are_fine(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "backends: { a: { url: 'http://127.0.0.1:8484' } }",
+        "backends: { a: { url: 'http://LOCALHOST:8485/v2' } }",
+        "backends: { a: { url: 'http://127.0.0.1:1' } }\nlisten: [':8484', ':1']",
+        "backends: { a: { url: 'http://[::1]' } }\nlisten: '[::1]:80'",
+        "backends: { a: { url: 'https://own.lan' } }\nlisten: own.lan:443",
+        "backends: { a: { url: 'http://127.0.0.1:2' } }\nadmin: { listen: ':2' }",
+    ],
+)
+def test_a_backend_is_not_the_gateway_itself(text: str) -> None:
+    assert wrong(text) == ["1:23 backends.a.url: this is the gateway's own address; write the server's"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "backends: { a: { url: 'http://192.168.0.7:8484' } }",
+        "backends: { a: { url: 'http://127.0.0.1:8484' } }\nlisten: 127.0.0.1:8486",
+        "backends: { a: { url: 'http://127.0.0.1:8485' } }\nadmin: { listen: 127.0.0.1:8486 }",
+        "backends: { a: { url: 'http://127.0.0.1' } }\nlisten: 127.0.0.1:0",
+    ],
+)
+def test_another_gateway_may_be_a_backend(text: str) -> None:
+    ok(text)
+
+
+@pytest.mark.parametrize(
     ("targets", "problem"),
     [
         ("[lama/x]", "2:26 models.m.targets[0]: there is no backend lama; did you mean llama?"),
