@@ -47,10 +47,6 @@ class FleetView:
     def get(self, name: str) -> BackendView | None:
         return next((backend for backend in self.backends if backend.name == name), None)
 
-    def model_names(self) -> list[str]:
-        """Every model that some backend lists, in order, once."""
-        return list(dict.fromkeys(name for backend in self.backends for name in backend.models))
-
 
 @dataclass(frozen=True, slots=True)
 class NamedModel:
