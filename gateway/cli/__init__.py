@@ -14,6 +14,7 @@ VERBS = {
     "check": "Check a configuration file.",
     "config": "Print the effective configuration.",
     "reload": "Have the running gateway read its configuration again.",
+    "explain": "Explain why a request computed what it could have reused.",
     "ps": "Show the models that are resident and until when, the backends and their slots.",
     "top": "Show live what is reused, how long the first word takes, and what breaks prefixes most.",
     "tail": "Show each request as it ends: what it reused, and why not more.",

@@ -45,7 +45,11 @@ async def explain(request: web.Request) -> web.Response:
     if log.row(id) is None:
         raise _missing(request)
     if (found := log.explain(id)) is None:
-        raise NotFound("This request had no prompt that could be compared with another.", code="no_prompt")
+        raise NotFound(
+            "Nothing is known that would explain this request: it had no prompt that could be compared, `explain.store` is"
+            " `none`, or what was known was dropped by `warmgate forget`.",
+            code="not_explained",
+        )
     return json_reply(found)
 
 

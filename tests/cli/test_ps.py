@@ -59,7 +59,7 @@ async def test_a_backend_that_is_down_says_what_is_wrong(tmp_path: Path) -> None
     assert "No model is resident" in ran.out
 
 
-@pytest.mark.parametrize("verb", [("ps",), ("top",), ("tail",)])
+@pytest.mark.parametrize("verb", [("ps",), ("top",), ("tail",), ("explain", "--last")])
 async def test_without_a_gateway_and_with_a_wrong_token(tmp_path: Path, verb: tuple[str, ...]) -> None:
     config = tmp_path / "w.yaml"
     config.write_text(yaml.safe_dump({"admin": {"listen": f"127.0.0.1:{free_port()}"}}))

@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway import config as configuration
 from gateway.cli import _admin
-from gateway.cli.tail import line, matches, tail
+from gateway.cli.tail import line, matches, rows, tail
 from gateway.server.admin_events import HUB
 from tests.cli.verbs import warmgate
 from tests.lifecycle.waiting import until
@@ -72,6 +73,27 @@ async def test_live_requests_come_once_and_the_end_is_told(gateway: Front, capsy
     with pytest.raises(_admin.NotDone, match="The gateway ended the stream: time to go"):
         await following
     assert printed() == ["earlier", "live", "second"]
+
+
+async def test_a_request_that_ends_between_the_two_questions_is_told_once(
+    gateway: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, get = asyncio.get_running_loop(), _admin.get
+
+    def late(*arguments: Any, **query: Any) -> dict[str, Any]:
+        """Another request ends after /events was opened, before /requests is asked: both tell it."""
+        asyncio.run_coroutine_threadsafe(gateway.chat("between"), loop).result(10)
+        return get(*arguments, **query)
+
+    monkeypatch.setattr(_admin, "get", late)
+    ids = []
+    async for row in rows(configuration.load(gateway.file, {}), {}, 10):
+        ids.append(row["id"])
+        if len(ids) == 1:
+            await gateway.chat("after")
+        if row["id"] == "after":
+            break
+    assert ids == ["between", "after"]
 
 
 @pytest.mark.parametrize(

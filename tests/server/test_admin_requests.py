@@ -134,7 +134,7 @@ async def test_what_has_no_prompt_cannot_be_explained(gateway: Front) -> None:
     await fetch(f"{gateway.url}/v1/embeddings", body, ("X-Request-Id", "vector"))
     assert (await gateway.ask("/requests/vector")).status == 200
     reply = await gateway.ask("/requests/vector/explain")
-    assert (reply.status, reply.json()["error"]["code"]) == (404, "no_prompt")
+    assert (reply.status, reply.json()["error"]["code"]) == (404, "not_explained")
 
 
 @pytest.mark.parametrize("path", ["/requests", "/requests/x", "/requests/x/explain", "/events"])
@@ -143,3 +143,12 @@ async def test_they_are_behind_the_token_and_the_host_list(gateway: Front, path:
     assert (await fetch(gateway.admin + path, {}, TOKEN)).status == 405
     rebound = await fetch(gateway.admin.replace("127.0.0.1", "localhost") + path)
     assert rebound.status == 401
+
+
+async def test_a_request_is_explained(gateway: Front) -> None:
+    await gateway.chat("first")
+    reply = await gateway.ask("/requests/first/explain")
+    assert reply.status == 200
+    found = reply.json()
+    assert (found["id"], found["reason"], found["compared_with"]) == ("first", "first_seen", None)
+    assert {"reason", "sentence", "compared_with", "sections", "difference", "lost", "detector", "fix"} <= found.keys()
