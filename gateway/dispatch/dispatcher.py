@@ -1,7 +1,8 @@
 """The one way to a backend: admission, connection, retries, and who is told about it.
 
-A request is tried on its targets in order. Another try is made only while not one byte of an answer has been seen: after a
-connection that could not be made, and after "503 loading", which is waited for when there is nowhere else to go.
+A request is tried on its targets in order. Another try is made only while not one byte of an answer has been seen: where too
+many wait already, after a connection that could not be made, and after "503 loading", which is waited for when there is nowhere
+else to go.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gateway.dispatch.flight import Flight
 from gateway.dispatch.plan import Order, Place
 from gateway.dispatch.reading import Body
 from gateway.dispatch.upstream import Upstream
-from gateway.errors import Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
+from gateway.errors import Busy, Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
 from gateway.events import BackendProbed, Bus, RequestLeft, RequestStarted
 from gateway.state.fleet import BackendState, Fleet
 from gateway.values import Target
@@ -68,18 +69,22 @@ class Dispatcher:
     async def _first_that_answers(self, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, ExitStack]:
         waited, pause = 0.0, LOADING_PAUSE[0]
         while True:
-            loading, failure = None, None
+            loading, failure, full = None, None, None
             for place in order.places:
                 if failure or loading or waited:
                     flight.retries += 1
                 try:
                     return await self._try(place, order, flight, deadline)
+                except Busy as error:
+                    full = full or error
                 except UpstreamLoading as error:
                     loading = loading or error
                 except UpstreamError as error:
                     failure = failure or error
                     if order.single_use or not isinstance(error, Unreachable):
                         raise
+            if full and loading is None:
+                raise full
             if loading is None and (waited or not isinstance(failure, Unreachable)):
                 raise failure or Unreachable("No backend is configured for this request.")
             if waited >= LOADING_LIMIT or order.single_use:

@@ -207,6 +207,33 @@ async def test_one_after_another_and_a_bound_on_those_who_wait() -> None:
         assert flights[0].queue < 0.05 <= flights[1].queue <= flights[2].queue
 
 
+async def test_where_too_many_wait_another_is_asked() -> None:
+    go_on = asyncio.Event()
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second, rig(first.url, second.url, parallel=1) as made:
+        first.on(CHAT, wait(go_on), *json_reply({"n": 1}))
+        second.on(CHAT, wait(go_on), *json_reply({"n": 2}))
+        flights = [made.new_flight() for _ in range(2)]
+        asked = [asyncio.create_task(made.ask(flight, queue=0)) for flight in flights]
+        async with asyncio.timeout(5):
+            while made.fleet.load("b0") + made.fleet.load("b1") < 2:
+                await asyncio.sleep(0.01)
+        with pytest.raises(Busy, match="wait for b0") as error:
+            await made.ask(made.new_flight(), queue=0)
+        assert error.value.retry_after == 5
+        go_on.set()
+        assert [name for name, _ in await asyncio.gather(*asked)] == ["b0", "b1"]
+    async with ScriptedUpstream() as first, rig(first.url, nowhere(), parallel=1) as made:
+        first.on(CHAT, never())
+        asking = asyncio.create_task(made.ask(made.new_flight(), queue=0))
+        async with asyncio.timeout(5):
+            while made.fleet.load("b0") < 1:
+                await asyncio.sleep(0.01)
+        with pytest.raises(Busy, match="wait for b0"):
+            await made.ask(made.new_flight(), queue=0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
 async def test_capacity_is_what_the_server_says() -> None:
     go = asyncio.Event()
     async with ScriptedUpstream() as server, rig(server.url, parallel=1) as made:
