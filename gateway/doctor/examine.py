@@ -43,9 +43,9 @@ async def diagnose(config: Config, ports: tuple[int, ...] = PORTS) -> Report:
     """ports: where servers are looked for when neither the configuration nor a running gateway names any."""
     began = time.monotonic()
     setup = await look(config, ports)
-    findings = await _all(SETUP_CHECKS, setup, GATEWAY, began + SERVER)
+    findings = await examine_setup(setup)
     servers: list[Looked] = []
-    for looked, found in await asyncio.gather(*(_server(name, setup) for name in setup.backends)):
+    for looked, found in await asyncio.gather(*(examine_server(name, setup) for name in setup.backends)):
         servers.append(looked)
         findings += found
     return Report(ordered(findings), tuple(servers), seconds=time.monotonic() - began)
@@ -70,14 +70,20 @@ async def _found(config: Config, answer: Running | Silent, ports: tuple[int, ...
     return configuration.loads(text, "servers that were found", os.environ).backends
 
 
-async def _server(name: str, setup: Setup) -> tuple[Looked, list[Finding]]:
+async def examine_setup(setup: Setup) -> list[Finding]:
+    """The configuration, the gateway and its clients."""
+    return await _all(SETUP_CHECKS, setup, GATEWAY, time.monotonic() + CHECK)
+
+
+async def examine_server(name: str, setup: Setup) -> tuple[Looked, list[Finding]]:
+    """One server. It always comes to an end, whatever the server does."""
     backend, deadline = setup.backends[name], time.monotonic() + SERVER
     looked = Looked(name, backend.base_url, backend.kind, None, up=False)
     try:
         async with asyncio.timeout(SERVER), open_backend(backend, None, CHECK) as (server, seen):
             looked = Looked(name, backend.base_url, seen.kind, seen.version, seen.up)
             if not seen.up:
-                return looked, await _absent(name, backend, seen, deadline)
+                return looked, await _absent(name, backend, seen)
             checks = [check for check in SERVER_CHECKS if seen.kind in check.kinds]
             looked = Looked(name, backend.base_url, seen.kind, seen.version, True, len(checks))
             return looked, await _all(checks, Subject(name, backend, server, setup), name, deadline - 0.5)
@@ -85,11 +91,11 @@ async def _server(name: str, setup: Setup) -> tuple[Looked, list[Finding]]:
         problem = "it does not answer in time"
     except OSError as error:  # the file of its authority
         problem = str(error)
-    return looked, await _absent(name, backend, Probe(backend.kind, up=False, problem=problem), deadline)
+    return looked, await _absent(name, backend, Probe(backend.kind, up=False, problem=problem))
 
 
-async def _absent(name: str, backend: Backend, seen: Probe, deadline: float) -> list[Finding]:
-    return await _all(ABSENT_CHECKS, Absent(name, backend.base_url, seen), name, deadline)
+async def _absent(name: str, backend: Backend, seen: Probe) -> list[Finding]:
+    return await _all(ABSENT_CHECKS, Absent(name, backend.base_url, seen), name, time.monotonic() + CHECK)
 
 
 async def _all(checks: Iterable[Check[About]], about: About, where: str, deadline: float) -> list[Finding]:

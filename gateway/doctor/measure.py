@@ -1,10 +1,11 @@
-"""`--probe`: whether a model reuses prompts at all, measured with five small invented requests of one token's answer each.
+"""`--probe`: whether a model reuses prompts at all, measured with small invented requests of one token's answer each.
 
-    load     a few words: the model is there, and what a request costs beside its prompt is known
+    load     a few words, twice: the model is there, and what a request costs beside its prompt is known
     cold     a system text and tools that nobody has seen
     again    the same with another question: what was reused?
+    side     something else, as a title or summary is asked for
+    back     the first again: did the prompt outlast another?
     others   the same system text with other tools: reused up to the tools, if they stand behind it
-    back     the first tools again: did the prompt outlast another?
 
 Counts of cached tokens decide where there are some, else times.
 """
@@ -22,7 +23,7 @@ from gateway.doctor.base import Check, Seen
 
 WORDS = 350  # of the system text: more than a block of servers that reuse whole blocks of up to 256 tokens
 TOOLS, TOOL_WORDS = 3, 60  # about half as long as the system text
-LOAD_WORDS = 8
+LOAD_WORDS, SIDE_WORDS = 8, 60
 
 MEASURABLE = 0.15
 """Seconds that a cold prompt must take for times to prove anything."""
@@ -59,13 +60,13 @@ class Measured:
     blind: bool
     cold: Asked
     again: Asked
-    others: Asked
     back: Asked
+    others: Asked
 
     @property
     def counted(self) -> bool:
         """Whether the server tells cached tokens."""
-        told = [one.cached for one in (self.again, self.others, self.back)]
+        told = [one.cached for one in (self.again, self.back, self.others)]
         return any(told) or (not self.blind and None not in told)
 
     def reused(self, one: Asked) -> bool | None:
@@ -91,7 +92,7 @@ class Measured:
         return fresh / seconds if fresh and seconds > 0 else None
 
     def data(self) -> dict[str, Any]:
-        rows = {name: asdict(getattr(self, name)) for name in ("cold", "again", "others", "back")}
+        rows = {name: asdict(getattr(self, name)) for name in ("cold", "again", "back", "others")}
         return {
             "model": self.model,
             "through_gateway": self.through,
@@ -110,9 +111,14 @@ async def measure(server: Server, *, through: bool) -> Measured:
     base = (await server.answer(CHAT, server.text(LOAD_WORDS), 1)).end
     system, seed = server.text(WORDS), server.text(1)
     first, second = _tools(f"{seed} first"), _tools(f"{seed} second")
-    chats = [(first, "one"), (first, "two"), (second, "three"), (first, "four")]
-    asked = [_read(answered(await server.post(CHAT, _body(server, system, *chat))), base) for chat in chats]
-    return Measured(server.model, through, CHAT in server.kind.blind_zero, *asked)
+
+    async def ask(tools: list[dict[str, Any]], number: str) -> Asked:
+        return _read(answered(await server.post(CHAT, _body(server, system, tools, number))), base)
+
+    cold, again = await ask(first, "one"), await ask(first, "two")
+    await server.answer(CHAT, server.text(SIDE_WORDS), 1)
+    back, others = await ask(first, "three"), await ask(second, "four")
+    return Measured(server.model, through, CHAT in server.kind.blind_zero, cold, again, back, others)
 
 
 def _body(server: Server, system: str, tools: list[dict[str, Any]], number: str) -> dict[str, Any]:
