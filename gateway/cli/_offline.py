@@ -15,7 +15,7 @@ from gateway.dialects import ENDPOINTS
 from gateway.dialects.prompt import Message, Prompt
 from gateway.errors import WarmgateError
 from gateway.prefix import chain, sections, words
-from gateway.prefix.explain import Facts, Verdict, differ, judge
+from gateway.prefix.explain import CLIENT, Difference, Verdict, differ
 from gateway.prefix.shape import kind
 from gateway.server import dry_run
 
@@ -23,6 +23,7 @@ RATIO = 1 / dry_run.CHARACTERS_PER_TOKEN
 EXCERPT = 120  # characters of a text that are shown around a difference
 
 GOES_ON = "The second goes on as the first ended, so nothing of it has to be computed again."
+PARTS = "The second leaves the first at a place behind which they have nothing in common, so nothing is computed again."
 
 
 class NotComparable(WarmgateError):
@@ -65,7 +66,7 @@ def explain(pair: Pair, config: Config) -> dict[str, Any]:
     return {
         "id": "second body",
         "reason": reason,
-        "sentence": GOES_ON if reason is None else words.sentence(reason, found.detector, reported=True),
+        "sentence": words.sentence(reason, found.detector, reported=True) if reason else GOES_ON if found.goes_on else PARTS,
         "compared_with": "first body",
         "sections": found.sections,
         "difference": found.difference,
@@ -79,7 +80,10 @@ def explain(pair: Pair, config: Config) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
+    """goes_on: the second request holds all of the first."""
+
     verdict: Verdict
+    goes_on: bool
     detector: str | None
     sections: list[dict[str, Any]]
     difference: dict[str, Any] | None
@@ -90,7 +94,7 @@ def compare(before: Prompt, after: Prompt) -> Compared:
     found = differ(new, old)
     head = sum(len(text.text) for text in before.system)
     side = kind(after, {}, head) == "side" and kind(before, {}, 0) == "main"
-    verdict = judge(Facts(side=side, difference=found, prompt=None, cached=None, believed=None, ratio=RATIO))
+    verdict = Verdict("side_request") if side else _verdict(found)
     looked = [sections.look(text.text, number == 0) for number, text in enumerate(after.system)]
     difference, detector, shared = None, None, new.size
     if (part := found.part) is not None:
@@ -104,7 +108,15 @@ def compare(before: Prompt, after: Prompt) -> Compared:
             )
             difference = _difference(section, offset, texts)
     listed = sections.listing(new, looked, round(shared * RATIO), RATIO)
-    return Compared(verdict, detector if verdict.reason else None, listed, difference)
+    goes_on = chain.common(new, old) == len(old.digests)
+    return Compared(verdict, goes_on, detector if verdict.reason else None, listed, difference)
+
+
+def _verdict(found: Difference) -> Verdict:
+    """By the table that judges requests of a gateway, but however little is lost: who compares two bodies wants to know."""
+    if found.part is None or not (found.params or found.again or found.slid):
+        return Verdict(None)
+    return Verdict(next(reason for reason, holds in CLIENT if holds(found)), max(1, round(found.again * RATIO)))
 
 
 def parameters(before: Prompt, after: Prompt) -> list[str]:

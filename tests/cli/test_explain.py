@@ -61,6 +61,14 @@ def test_a_conversation_that_goes_on_loses_nothing(run: Any) -> None:
     assert (reused["identity"], reused["newest message"]) == (1.0, 0.0)
 
 
+def test_another_conversation_is_not_taken_for_the_same_that_goes_on(run: Any) -> None:
+    other = body()
+    other["messages"][1] = {"role": "user", "content": "Good evening"}
+    found = json.loads(run(body(), other, "--json").stdout)
+    assert found["reason"] is None
+    assert found["sentence"].startswith("The second leaves the first at a place behind which they have nothing in common")
+
+
 def test_where_the_rule_is_off_its_configuration_line_is_given(run: Any) -> None:
     Path("off.yaml").write_text("canonical: { mode: 'off' }")
     found = json.loads(run(body(), body("2026-10-02 09:16:07"), "--json", "--config", "off.yaml").stdout)
