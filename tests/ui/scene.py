@@ -101,11 +101,13 @@ def fill(gateway: Gateway) -> None:
 
 
 @asynccontextmanager
-async def gateway(directory: Path, backends: dict[str, Any], *, admin: str = "", token: str = "") -> AsyncIterator[App]:
-    """A running App on loopback. admin: its address, to come back after a restart."""
+async def gateway(
+    directory: Path, backends: dict[str, Any], *, admin: str = "", token: str = "", **more: Any
+) -> AsyncIterator[App]:
+    """A running App on loopback. admin: its address, to come back after a restart; more: of the configuration."""
     text = json.dumps({
         "listen": f"127.0.0.1:{free_port()}", "admin": {"listen": admin or f"127.0.0.1:{free_port()}", "token": token},
-        "state_dir": str(directory / "state"), "backends": backends,
+        "state_dir": str(directory / "state"), "backends": backends, **more,
     })  # fmt: skip
     config = configuration.loads(text, "test", {})
 

@@ -129,6 +129,25 @@ async def test_keys_open_the_explanation_with_the_diff(app: App, browser: Browse
     await assert_calm(browser)
 
 
+async def test_what_the_gateway_itself_explains(tmp_path: Path, backends: dict[str, Any], browser: Browser) -> None:
+    """Nothing prepared: two requests with another time in them, as the gateway logs and explains them."""
+    async with scene.gateway(tmp_path, backends, canonical={"mode": "off"}, explain={"store": "text"}) as app:
+        for minute in (15, 16):
+            text = f"You are Pelle. {'Be kind. ' * 400}\nCurrent time: 2026-10-02 09:{minute}:33\n{'Be brief. ' * 400}"
+            messages = [{"role": "system", "content": text}, *CHAT["messages"]]
+            await fetch(f"{data_port(app)}/api/chat", {**CHAT, "messages": messages}, ("X-Request-Id", f"at-{minute}"))
+        await browser.go(scene.page_of(app))
+        await browser.click(await browser.wait("#rows tr[data-id='at-16']", "system changed · place and time"))
+        await browser.wait("#drawer-title", "System changed")
+        assert "09:15:33" in await browser.text(".diff del")
+        assert "09:16:33" in await browser.text(".diff ins")
+        assert "clock" in await browser.text(".sentence")
+        assert "`" not in await browser.text("#drawer")
+        await browser.click(await browser.wait("#drawer-body button", "at-15"))
+        await browser.wait("#drawer-title", "First seen")
+    await browser.wait("#link", "connection lost")
+
+
 async def test_a_click_opens_and_filters_choose(app: App, browser: Browser) -> None:
     await browser.go(scene.page_of(app))
     await browser.wait("#rows tr", "tools changed")

@@ -71,14 +71,14 @@ async function load() {
     const [status, rows] = await Promise.all([getStatus(), getRows(KEEP)]);
     if (state.live !== live) return; // another load began meanwhile, and knows better
     const again = state.status !== null;
-    if (!again) drawer.openNamed();
     state.status = status;
     state.rows = new Map([...rows.map((row) => [row.id, row]), ...live]);
     state.running = new Map((status.in_flight ?? []).map((run) => [run.id, run]));
     state.live = null;
     link("up", "live");
+    drawNow();
     if (again) announce("Connected again.");
-    draw();
+    else drawer.openNamed();
   } catch (refused) {
     link("down", refused.message);
     if (refused.status === 401) checkSession();

@@ -22,6 +22,6 @@ function line(group, most, open) {
   return h("li", {},
     h("button", { type: "button", "data-breaker": group.key, "aria-haspopup": "dialog", click: () => open(group.worst.id) },
       h("span", { class: "heading" }, h("span", { class: "reason" }, title), h("strong", {}, seconds(group.seconds))),
-      bar(group.seconds / most),
-      h("span", { class: "note" }, `${plural(group.count, "request")}, ${tokens(group.tokens)} tokens read again`)));
+      bar(most > 0 ? group.seconds / most : 0),
+      h("span", { class: "note" }, [plural(group.count, "request"), `${tokens(group.tokens)} tokens`, group.agent].filter(Boolean).join(" · "))));
 }

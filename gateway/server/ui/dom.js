@@ -23,6 +23,9 @@ function fill(element, attributes, children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** A sentence in which names and settings stand between backticks. */
+export const prose = (text) => text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part));
+
 /** Put these children in the place of those that are there. */
 export function replace(element, ...children) {
   element.replaceChildren(...present(children));

@@ -3,7 +3,7 @@
 import { Refused, getExplanation, getRow } from "./api.js";
 import { bar } from "./charts.js";
 import { difference } from "./difference.js";
-import { byId, h, replace } from "./dom.js";
+import { byId, h, prose, replace } from "./dom.js";
 import { clock, seconds, tokens, words } from "./format.js";
 import { expectedText, reusedWords } from "./requests.js";
 
@@ -55,7 +55,7 @@ export class Drawer {
 
   explained(told) {
     return [
-      told.sentence ? h("p", { class: "sentence" }, told.sentence) : null,
+      told.sentence ? h("p", { class: "sentence" }, prose(told.sentence)) : null,
       cost(told),
       sections(told.sections ?? []),
       difference(told.difference, told.detector),
@@ -70,7 +70,7 @@ export class Drawer {
 
 function refusal(reason) {
   const sentence = reason instanceof Refused ? reason.message : "This request could not be shown.";
-  return h("p", { class: "fault", role: "alert" }, sentence);
+  return h("p", { class: "fault", role: "alert" }, prose(sentence));
 }
 
 function cost(told) {
@@ -104,7 +104,7 @@ function fix(given) {
   if (!given?.text) return null;
   return h("section", { class: "fix" },
     h("h3", {}, "What helps"),
-    h("p", {}, given.text),
+    h("p", {}, prose(given.text)),
     given.config ? h("pre", { class: "code", tabindex: "0", "aria-label": "Configuration line" }, given.config) : null,
     given.config && navigator.clipboard ? copy(given.config) : null);
 }
@@ -125,7 +125,7 @@ function facts(row) {
     ["Time", clock(row.time)],
     ["Outcome", [words(row.outcome), row.status, row.error].filter(Boolean).join(" · ")],
     ["Model", row.model],
-    ["Backend", [row.backend, row.decision ? `chosen by ${words(row.decision)}` : null].filter(Boolean).join(" · ")],
+    ["Backend", [row.backend, row.decision ? `route: ${words(row.decision)}` : null].filter(Boolean).join(" · ")],
     ["Client", [row.client?.agent, row.client?.address].filter(Boolean).join(" · ")],
     ["Request", [row.dialect, row.path, row.stream ? "stream" : "no stream", row.kind].filter(Boolean).join(" · ")],
     ["Conversation", row.session],

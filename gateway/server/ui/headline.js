@@ -47,7 +47,7 @@ function showFirstToken(rows) {
     h("span", { class: "cold-text" }, seconds(cold), h("small", {}, " cold")),
   ];
   const remarks = [
-    `medians of ${warmCount} warm and ${coldCount} cold streams`,
+    timed.length ? `medians of ${warmCount} warm and ${coldCount} cold streams` : "no streams yet",
     faster !== null && faster >= 1.5 ? `warm is ${faster >= 10 ? Math.round(faster) : faster.toFixed(1)} times faster` : null,
   ];
   card("ttft", "Time to first token", value, remarks, firstTokenDots(timed));

@@ -53,20 +53,21 @@ export function firstToken(rows) {
   return { timed, warm: median(warm), cold: median(cold), warmCount: warm.length, coldCount: cold.length };
 }
 
-/** Reasons with what they cost, the dearest first: {reason, section, seconds, tokens, count, worst: the dearest request}. */
+/** What cost prefill, by reason, section and client, the dearest first: {..., seconds, tokens, count, worst: the dearest request}. */
 export function breakers(rows) {
   const groups = new Map();
   for (const row of rows) {
-    if (!row.reason || !(row.lost_seconds > 0)) continue;
-    const key = JSON.stringify([row.reason, row.section ?? null]);
-    const group = groups.get(key) ?? { key, reason: row.reason, section: row.section, seconds: 0, tokens: 0, count: 0, worst: row };
-    group.seconds += row.lost_seconds;
+    if (!row.reason || !(row.lost_seconds > 0 || row.lost_tokens > 0)) continue;
+    const { reason, section = null, client } = row;
+    const key = JSON.stringify([reason, section, client?.agent]);
+    const group = groups.get(key) ?? { key, reason, section, agent: client?.agent, seconds: 0, tokens: 0, count: 0, worst: row };
+    group.seconds += row.lost_seconds ?? 0;
     group.tokens += row.lost_tokens ?? 0;
     group.count += 1;
-    if (row.lost_seconds > group.worst.lost_seconds) group.worst = row;
+    if ((row.lost_tokens ?? 0) > (group.worst.lost_tokens ?? 0)) group.worst = row;
     groups.set(key, group);
   }
-  return [...groups.values()].sort((a, b) => b.seconds - a.seconds);
+  return [...groups.values()].sort((a, b) => b.seconds - a.seconds || b.tokens - a.tokens);
 }
 
 /** The conversations that a backend read last, the newest first: what its slots held then, as far as can be seen from here. */

@@ -50,6 +50,7 @@ export class Requests {
     if (!byId("rows").querySelector("[tabindex='0']")) byId("rows").firstElementChild?.setAttribute("tabindex", "0");
     byId("more").hidden = found.length <= shown.length;
     byId("more").textContent = `Show more (${plural(found.length - shown.length, "older request")})`;
+    byId("rows").closest("table").hidden = !found.length;
     byId("nothing").hidden = found.length > 0;
     byId("nothing").textContent = this.rows.length ? "No request fits these filters." : this.empty;
   }
