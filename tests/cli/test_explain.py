@@ -271,3 +271,24 @@ async def test_an_unknown_id_and_an_empty_log_are_told(gateway: Front, tmp_path:
     ran = await warmgate(tmp_path, "explain", "nobody", "--json", "--config", str(gateway.file))
     assert ran.code == 1
     assert json.loads(ran.out)["error"].startswith("No request has this id.")
+
+
+@pytest.mark.parametrize("store", ["hashes", "text"])
+async def test_a_clock_that_breaks_the_prefix_is_named_end_to_end(tmp_path: Path, store: str) -> None:
+    async with front(tmp_path, canonical={"mode": "off"}, explain={"store": store}) as gateway:
+        await gateway.chat("one", system=SYSTEM.format("2026-10-02 09:15:33"))
+        await gateway.chat("two", system=SYSTEM.format("2026-10-02 09:16:07"))
+        ran = await warmgate(tmp_path, "explain", "--last", "--json", "--config", str(gateway.file))
+        found = json.loads(ran.out)
+        assert (found["id"], found["reason"], found["detector"]) == ("two", "system_changed", "clock")
+        assert (found["compared_with"], found["fix"]["config"]) == ("one", "canonical: { mode: rewrite }")
+        place, offset = found["difference"], SYSTEM.index("{}") + len("2026-10-02 09:1")
+        assert place["section"] == "place and time"
+        assert place["offset"] <= offset <= place["offset"] + place["within"]
+        assert place["exact"] == (store == "text")
+        shown = await warmgate(tmp_path, "explain", "two", "--config", str(gateway.file))
+        assert (shown.code, shown.err) == (0, "")
+        assert ("09:16:07" in shown.out) == (store == "text")
+        report = await warmgate(tmp_path, "explain", "two", "--report", "--config", str(gateway.file))
+        assert "- what changes there: `clock`" in report.out
+        assert "09:1" not in report.out
