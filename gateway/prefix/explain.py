@@ -21,6 +21,12 @@ SLACK_SHARE = 0.04
 """The same as a share of the prompt: beliefs are estimates from characters."""
 
 
+LEAST = 12
+"""Tokens that must have been computed again before the client is told what it changed."""
+
+Spelling = tuple[bytes, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How a prompt differs from an earlier one. shared: characters they have in common; part: where this one goes on in another
@@ -36,16 +42,23 @@ class Difference:
     respelled: Part | None = None
 
 
-def differ(new: Chain, old: Chain, spelled: tuple[bytes, ...] = (), before: tuple[bytes, ...] = ()) -> Difference:
-    """new: this request's chain; old: the earlier one's; spelled, before: their messages' digests, spelling included."""
+def differ(
+    new: Chain, old: Chain, spelled: Spelling = (), before: Spelling = (), *, same_talk: Callable[[Part], bool] = lambda _: True
+) -> Difference:
+    """new: this request's chain; old: the earlier one's; spelled, before: their messages' digests, spelling included;
+    same_talk: whether this message of `new` is the one in its place in `old`, changed, and not one of another conversation.
+    """
     nodes = common(new, old)
     shared, part = new.size_at(nodes), new.part_at(nodes)
     old_part = old.part_at(nodes)
     seen = {one.own for one in old.parts}
     behind = [one for one in new.parts if one.first >= nodes or (part is not None and one is part)]
     again = sum(one.size for one in behind if one.own in seen)
-    if part is not None and old_part is not None and part.kind == old_part.kind != "message" and part.own not in seen:
-        again += max(0, min(part.size, old_part.size) - max(0, shared - part.start))
+    if part is not None and old_part is not None and part.kind == old_part.kind and part.own not in seen:
+        turned = part.kind == "message" and (part is new.parts[-1] or not same_talk(part))  # a turn of its own, nothing old
+        again += 0 if turned else max(0, min(part.size, old_part.size) - max(0, shared - part.start))
+        if part.kind == "message" and not turned:  # the answer to the earlier request was in the cache behind it
+            again += sum(one.size for one in behind if one.reply and one.number == old.parts[-1].number + 1)
     kept = _shared_messages(new, nodes)
     gone = slid(old.messages, new.messages, kept) if nodes >= min(new.head, old.head) else 0
     params = new.root != old.root
@@ -157,6 +170,6 @@ def _client(facts: Facts, computed: int | None) -> Verdict:
     again = round(found.again * facts.ratio)
     lost = again if computed is None else min(again, computed)
     changed = found.part is not None and (found.params or found.again > 0 or found.slid > 0)
-    if not changed or (lost <= 0 and not found.slid):
+    if not changed or lost < LEAST:
         return NOTHING
-    return Verdict(next(reason for reason, holds in CLIENT if holds(found)), max(1, lost))
+    return Verdict(next(reason for reason, holds in CLIENT if holds(found)), lost)

@@ -157,7 +157,7 @@ class Accounting:
         ratio.learn(usage.prompt or 0, sent.chain.size)
         self._learn_order(seen, verdict.tools_first)
         self._keep(place, trace, sent, usage, now)
-        if verdict.record.reason == "evicted" and warm is not None:
+        if verdict.record.reason == "evicted" and warm is not None and not usage.cached:
             self.index.evicted(warm)
         saved = self._saved(trace, sent, place, usage, rate, ratio.value)
         self._bus.publish(IndexChanged(len(self.index), self._working_set()))

@@ -18,6 +18,9 @@ from gateway.prefix.sections import Looked, look, look_at_tools
 CLOSE = 32
 """Requests with an equally long common beginning that are looked at more closely, the newest ones."""
 
+HALF_ALIKE = 0.4
+"""Share of common lines that is enough where a message is the same as well."""
+
 MEMO = 64
 """Texts of which it is remembered what was seen in them."""
 
@@ -26,7 +29,8 @@ MEMO = 64
 class Earlier:
     """A finished request. scope: who asked, by digest, for which model through which API; named: what the client calls its
     session; looked: by system text; said: digests of its
-    messages alone; texts: the system texts and the tools, () unless they are kept."""
+    messages alone; newest: hashes of the lines of the last one; texts: the system texts and the tools, () unless they are
+    kept."""
 
     id: str
     scope: bytes
@@ -39,6 +43,7 @@ class Earlier:
     tools: Looked
     shape: Skeleton
     said: frozenset[bytes]
+    newest: frozenset[int]
     texts: tuple[str, ...] = ()
 
 
@@ -97,14 +102,19 @@ class Earliers:
         best, score = None, (-1, -1.0)
         for one in [one for nodes, one in shared if nodes == most][-CLOSE:]:
             found = (len(new.said & one.said), likeness(new.shape.sketch, one.shape.sketch))
-            alike = new.chain.head > 0 and found[1] >= ALIKE
-            if found >= score and (most or found[0] or alike or _same_name(new, one)):
+            if found >= score and (most or _akin(new, one, *found)):
                 best, score = one, found
         return best
 
 
-def _same_name(new: Earlier, old: Earlier) -> bool:
-    return bool(new.named) and new.named == old.named
+def _akin(new: Earlier, old: Earlier, said: int, alike: float) -> bool:
+    """Whether two requests that do not begin alike are of one kind. said: messages that both have; alike: of their system
+    texts."""
+    if new.named and new.named == old.named:
+        return True
+    if not new.chain.head:
+        return said > 0
+    return alike >= (HALF_ALIKE if said else ALIKE) or said > 1
 
 
 def likeness(ours: Sequence[int], theirs: Sequence[int]) -> float:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.canonical import digests
+from gateway.dialects.prompt import Message
 from gateway.prefix import sections, words
-from gateway.prefix.chain import STEP, Chain
+from gateway.prefix.chain import STEP, Chain, Part
 from gateway.prefix.explain import Difference, Facts, Verdict, differ, judge
 from gateway.prefix.index import Home, Place, Warm
 from gateway.prefix.sections import Change, Looked
@@ -22,6 +23,9 @@ from gateway.values import Record
 
 LOADED = 1000.0
 """Milliseconds of loading from which on a model was loaded: a warm one reports a few, too."""
+
+SAME_LINES = 0.2
+"""Share of common lines from which on a first message is taken for an earlier one that was edited."""
 
 SHOWN = 80
 """Characters of a text that are shown on each side of a difference."""
@@ -65,7 +69,7 @@ class Judge:
         near = self._earlier.nearest(one)
         one = replace(one, route=self._route(seen, one, near))
         self._earlier.add(one)
-        found = differ(one.chain, near.chain, one.spelled, near.spelled) if near else None
+        found = self._differ(seen, one, near) if near else None
         facts = self._facts(seen, found)
         verdict = judge(facts)
         self._count(seen.place, facts)
@@ -98,8 +102,18 @@ class Judge:
             tools=self._looks.at_tools(seen.sent.tools),
             shape=self._looks.shape(prompt),
             said=frozenset(part.own for part in chain.parts if part.kind == "message"),
+            newest=_lines(prompt.messages[-1]) if prompt.messages else frozenset(),
             texts=(*(text.text for text in prompt.system), seen.sent.tools) if keeps else (),
         )
+
+    def _differ(self, seen: Seen, one: Earlier, near: Earlier) -> Difference:
+        def same_talk(part: Part) -> bool:
+            if part.number > 0 or (one.named and one.named == near.named) or one.said & near.said:
+                return True
+            ours = _lines(seen.sent.prompt.messages[part.number])
+            return len(ours & near.newest) >= SAME_LINES * len(ours | near.newest)
+
+        return differ(one.chain, near.chain, one.spelled, near.spelled, same_talk=same_talk)
 
     def _route(self, seen: Seen, one: Earlier, near: Earlier | None) -> str:
         """The route that the canonical form found; else that of the nearest request; else a new one."""
@@ -135,6 +149,11 @@ class Judge:
         if facts.cached is None or not facts.believed or not facts.alone or facts.cause or facts.loaded or facts.respelled:
             return
         self._short[place] = self._short[place] + 1 if facts.missing > facts.slack else 0
+
+
+def _lines(message: Message) -> frozenset[int]:
+    """Hashes of the lines of a message, which tell in this process whether it is an earlier one with some lines changed."""
+    return frozenset(hash(line) for text in message.texts for line in text.text.split("\n") if line.strip())
 
 
 def expected(warm: Warm | None, chain: Chain, ratio: float, prompt: int | None) -> int:
