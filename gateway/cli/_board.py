@@ -75,10 +75,13 @@ def summary(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def breakers(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:
-    """What lost most, by reason, section and client: the most seconds first, tokens where no seconds are known."""
+    """What lost most, by reason, section and client: the most seconds first, tokens where no seconds are known.
+
+    What was never seen before was not broken by anything.
+    """
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
-        if not row["reason"] or not (row["lost_tokens"] or row["lost_seconds"]):
+        if row["reason"] in (None, "first_seen") or not (row["lost_tokens"] or row["lost_seconds"]):
             continue
         key = (row["reason"], row["section"] or "", row["client"]["agent"])
         one = found.setdefault(key, {

@@ -117,9 +117,13 @@ def broken(rows: list[Any]) -> Iterator[Text]:
         where = f" in {_show.plain(one['section'])}" if one["section"] else ""
         yield Text.assemble(
             (f"{_show.plain(one['reason'])}{where}", "yellow"),
-            f"  {one['requests']} times, {_show.seconds(one['lost_seconds'])}, {_show.count(one['lost_tokens'])} tokens",
+            f"  {_times(one['requests'])}, {_show.seconds(one['lost_seconds'])}, {_show.count(one['lost_tokens'])} tokens",
             f"  by {_show.plain(one['agent'], 32)}  (warmgate explain {_show.plain(one['last'], 32)})",
         )
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _part(heading: str, lines: list[Text]) -> Iterator[Text]:

@@ -94,7 +94,8 @@ def test_breakers_are_ranked_by_seconds_and_then_tokens() -> None:
         row("3", reason="evicted", lost_tokens=9000),
         row("4", reason="evicted", lost_tokens=10000, client={"agent": "b"}),
         row("5", reason="tools_changed", section="tools", lost_tokens=5, lost_seconds=9.0),
-        row("6", reason="first_seen"),
+        row("6", reason="first_seen", lost_tokens=50_000, lost_seconds=60.0),
+        row("7", reason="unknown"),
     ]
     found = breakers(rows)
     assert [(one["reason"], one["agent"], one["requests"], one["last"]) for one in found] == [
