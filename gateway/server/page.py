@@ -18,6 +18,7 @@ from gateway.server.admin_replies import json_reply, problem
 
 FOLDER = Path(__file__).parent / "ui"
 SESSION = "/ui/session"
+MAX_FORM = 4096  # bytes of what may be sent to it by somebody whose token is not known yet
 
 TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -107,6 +108,8 @@ class Session:
 
 async def _sent(request: web.Request) -> str:
     """The token of the form, or "" when the body is anything else."""
+    if (request.content_length or 0) > MAX_FORM or "Transfer-Encoding" in request.headers:
+        return ""
     try:
         value = orjson.loads(await request.read())
     except orjson.JSONDecodeError:

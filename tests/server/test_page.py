@@ -111,7 +111,9 @@ async def test_a_cookie_for_the_token(admin: str) -> None:
     assert gone.endswith("Max-Age=0")
 
 
-@pytest.mark.parametrize("body", [sent("other"), sent(""), b"", b"[]", b"{", b'{"token": 1}', b'{"token": null}', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [sent("other"), sent(""), b"", b"[]", b"{", b'{"token": 1}', b'{"token": null}', b"\xff", sent(TOKEN).ljust(5000)]
+)
 async def test_no_cookie_for_anything_else(admin: str, body: bytes) -> None:
     reply = await ask(admin, "POST", "/ui/session", body)
     assert (reply.status, reply.header("Set-Cookie")) == (401, "")

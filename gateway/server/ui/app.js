@@ -152,6 +152,7 @@ function closed() {
   state.stop = null;
   clearInterval(state.ticking);
   state.status = null;
+  state.live = null; // a load that is under way comes too late
   if (byId("drawer").open) byId("drawer").close();
   link("wait", "signed out");
   byId("page").hidden = true;
