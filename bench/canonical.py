@@ -103,7 +103,7 @@ def steady() -> dict[str, float]:
         result = canonicalizer.canonicalize(raw, parsed(raw), WHO, ledger, NOW)
         ledger.apply(result.remember, NOW)
     assert {"tools", "clock", "place", "note"} == set(result.counts), result.reason
-    spans = canonicalizer.locate(raw, parsed(raw))
+    spans = canonicalizer.locate(raw, parsed(raw), ())
 
     def rules(prompt: Prompt) -> None:
         canonicalizer.judge(raw, prompt, spans, WHO, ledger)

@@ -78,9 +78,9 @@ def analyse(text: str, first: bool, settings: Settings) -> Analysis:
     off = settle(cut for cut in found if cut.rule not in settings.rules and cut.rule in settings.observe)
     on = settle([*settle(applied), *place_paths.cuts(document, applied)])  # also the paths that a block swallows
     wanted = "memory" in settings.rules or "memory" in settings.observe
-    blocks = memory.versions(text, blocks, on) if wanted else ()
+    blocks = memory.versions(text, blocks, on, settings.secret) if wanted else ()
     bare = settle([*on, *memory.cuts(text, blocks, frozenset(block.label for block in blocks))])
-    return Analysis(text, first, tuple(on), tuple(off), blocks, skeleton([apply(text, bare)]))
+    return Analysis(text, first, tuple(on), tuple(off), blocks, skeleton([apply(text, bare)], settings.secret))
 
 
 def without(analysis: Analysis, moved: frozenset[str], settings: Settings) -> Canonical:
@@ -88,6 +88,7 @@ def without(analysis: Analysis, moved: frozenset[str], settings: Settings) -> Ca
     cuts = settle([*analysis.cuts, *memory.cuts(analysis.text, analysis.blocks, moved)])
     text = apply(analysis.text, cuts)
     document = Document(text)
-    lists = list_order.find(document) if "list_order" in settings.rules | settings.observe else ()
+    lines = learned.lines(text, settings.secret)
+    lists = list_order.find(document, lines) if "list_order" in settings.rules | settings.observe else ()
     custom = tuple(user_rules.cuts(document, settings.custom))
-    return Canonical(text, tuple(cuts), items(cuts), lists, learned.lines(text), custom)
+    return Canonical(text, tuple(cuts), items(cuts), lists, lines, custom)

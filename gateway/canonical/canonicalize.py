@@ -41,7 +41,7 @@ class Canonicalizer:
         request, if not that of the settings. Never raises.
         """
         original, mode = Result(raw, prompt), mode or self.settings.mode
-        if mode == "off":
+        if mode == "off" or not (prompt.system or prompt.tools):
             return original
         if _too_long(prompt.system, self.settings.limit):
             return replace(original, reason="system text too long")
@@ -54,17 +54,19 @@ class Canonicalizer:
         return result if mode == "rewrite" else _observed(original, result)
 
     def _canonicalize(self, raw: bytes, prompt: Prompt, who: Client, known: Memory, now: float) -> Result:
-        spans = self.locate(raw, prompt)
-        system, ordered = self.judge(raw, prompt, spans, who, known)
+        system = self._rules.judge(prompt, who, known)
         placed = notes.place(prompt.messages, system.items, system.route, known, self.settings, now)
+        told = placed is not None and _all_told(system.items, placed.notes, self.settings, now)
+        after = _after(prompt, system, placed) if placed is not None and told else prompt
+        changed = list(_changed(prompt, after))
+        spans = self.locate(raw, prompt, changed)
+        ordered = self._order_tools(raw, prompt, spans, known)
         evidence = (*system.rows, *ordered.rows)
-        if placed is None:
-            return Result(raw, prompt, remember=evidence, route=system.route, reason="no message to carry a note")
-        if not _all_told(system.items, placed.notes, self.settings, now):
-            return Result(raw, prompt, remember=evidence, route=system.route, reason="not all would be told")
-        after = replace(prompt, system=system.applied(prompt.system), messages=_with_notes(prompt.messages, placed.notes))
+        if placed is None or not told:
+            reason = "no message to carry a note" if placed is None else "not all would be told"
+            return Result(raw, prompt, remember=evidence, route=system.route, reason=reason)
         return Result(
-            body=render(raw, prompt, after, ordered.raw, spans),
+            body=render(raw, prompt, after, ordered.raw, spans) if changed or ordered.raw is not None else raw,
             prompt=after,
             edits=(*ordered.edits, *system.edits, *_note_edits(placed.notes)),
             findings=tuple(_findings(system, prompt)),
@@ -74,12 +76,10 @@ class Canonicalizer:
             route=system.route,
         )
 
-    def locate(self, raw: bytes, prompt: Prompt) -> dict[Path, Span]:
-        """Where in the body the parts are that may be edited: one pass over the bytes finds them all. Raises Doubt."""
-        paths = [text.path for text in prompt.system]
-        paths += [text.path[:2] for text in prompt.system if len(text.path) == 3 and text.path[0] == "system"]
-        paths += [message.texts[0].path for message in prompt.messages if message.notable]
-        paths += [prompt.tools[0]] if prompt.tools else []
+    def locate(self, raw: bytes, prompt: Prompt, changed: Iterable[Path]) -> dict[Path, Span]:
+        """Where in the body the parts are that are edited, and the tools: one pass over the bytes finds them all. Raises
+        Doubt."""
+        paths = [*changed, *([prompt.tools[0]] if prompt.tools else [])]
         return locate(raw, paths, tuple(before for before, _ in self._tools)) if paths else {}
 
     def judge(
@@ -129,6 +129,24 @@ def _order(raw: bytes, settings: Settings, known: Memory) -> Ordered:
 def _too_long(texts: Sequence[Text], limit: int) -> bool:
     characters = sum(len(text.text) for text in texts)
     return characters > limit or (characters * 4 > limit and sum(len(digests.encode(text.text)) for text in texts) > limit)
+
+
+def _after(prompt: Prompt, system: System, placed: notes.Placed) -> Prompt:
+    return replace(prompt, system=system.applied(prompt.system), messages=_with_notes(prompt.messages, placed.notes))
+
+
+def _changed(before: Prompt, after: Prompt) -> Iterator[Path]:
+    """Paths of the texts that differ, and of the blocks that are gone. Only a message's first text may differ."""
+    new = {text.path: text.text for text in after.system}
+    for text in before.system:
+        if new.get(text.path) != text.text:
+            yield text.path
+            if text.path not in new:
+                yield text.path[:2]
+    if after.messages is not before.messages:
+        for old, one in zip(before.messages, after.messages, strict=True):
+            if one is not old:
+                yield old.texts[0].path
 
 
 def _with_notes(messages: tuple[Message, ...], placed: Mapping[int, notes.Note]) -> tuple[Message, ...]:

@@ -6,12 +6,11 @@ line that has changed twice.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.canonical.cuts import SEAM, Cut
-from gateway.canonical.digests import encode
+from gateway.canonical.digests import checks, encode
 from gateway.canonical.ledger import Memory, Row
 
 NAME = "learned"
@@ -23,7 +22,7 @@ LINES, NEAR, MOST = 3000, 8, 64
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A text's lines without what other rules take out. checks: one checksum for each; not to be changed."""
+    """A text's lines without what other rules take out. checks: one keyed checksum for each; not to be changed."""
 
     text: str
     checks: list[int]
@@ -37,8 +36,8 @@ class Change:
     times: int
 
 
-def lines(text: str) -> Lines:
-    return Lines(text, [zlib.crc32(line) for line in encode(text).split(b"\n", LINES)[:LINES]])
+def lines(text: str, secret: bytes) -> Lines:
+    return Lines(text, checks(secret, encode(text).split(b"\n", LINES)[:LINES]))
 
 
 def judge(now: Lines, route: bytes, memory: Memory) -> tuple[list[Change], list[Row]]:

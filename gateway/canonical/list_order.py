@@ -5,12 +5,11 @@ Off unless asked for, because order can mean rank; by default it is reported. Nu
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.canonical.cuts import Cut
-from gateway.canonical.digests import encode
+from gateway.canonical.learned import Lines
 from gateway.canonical.ledger import Memory, Row
 from gateway.canonical.text import Document
 
@@ -19,11 +18,12 @@ FEWEST, MOST = 3, 64
 """Items of a list, and lists of a route, that are looked at."""
 
 MARKS = ("- ", "* ", "+ ", "• ")
+_FIRST = frozenset({" ", "\t", *(mark[0] for mark in MARKS)})
 
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """A run of bullet lines [start, end). checks: a checksum for each line, in order."""
+    """A run of bullet lines [start, end). checks: a keyed checksum for each line, in order."""
 
     start: int
     end: int
@@ -32,12 +32,12 @@ class List:
     @property
     def key(self) -> str:
         """The same for every order of the same items."""
-        return f"{zlib.crc32(repr(sorted(self.checks)).encode()):08x}{len(self.checks):x}"
+        return f"{sum(self.checks):x}-{len(self.checks):x}"
 
 
-def find(document: Document) -> tuple[List, ...]:
-    """The plain bullet lists of a text: one line an item, one indentation."""
-    return tuple(_lists(document))
+def find(document: Document, lines: Lines) -> tuple[List, ...]:
+    """The plain bullet lists of a text: one line an item, one indentation. lines: of the same text."""
+    return tuple(_lists(document, lines.checks))
 
 
 def judge(
@@ -61,26 +61,27 @@ def _restored(text: str, one: List, first: Sequence[int]) -> Cut:
     return Cut(one.start, one.end, NAME, "", "", "", "\n".join(lines[check] for check in first))
 
 
-def _lists(document: Document) -> Iterator[List]:
-    bullets = [
-        number for number, line in enumerate(document.lines) if line.lstrip().startswith(MARKS) and document.prose(number)
-    ]
-    run: list[int] = []
-    for number in bullets:
-        if run and (number != run[-1] + 1 or _indent(document, number) != _indent(document, run[0])):
-            yield from _list(document, run)
-            run = []
-        run.append(number)
-    yield from _list(document, run)
+def _lists(document: Document, checks: Sequence[int]) -> Iterator[List]:
+    first, indent = -1, 0  # the run of items that is open
+    for number, line in enumerate(document.lines[: len(checks)]):
+        bare = line.lstrip() if line[:1] in _FIRST else ""
+        is_item = bare.startswith(MARKS) and document.prose(number)
+        if first >= 0 and not (is_item and len(line) - len(bare) == indent):
+            yield from _list(document, first, number, checks)
+            first = -1
+        if is_item and first < 0:
+            first, indent = number, len(line) - len(bare)
+    if first >= 0:
+        yield from _list(document, first, min(len(document.lines), len(checks)), checks)
 
 
-def _list(document: Document, run: Sequence[int]) -> Iterator[List]:
-    """A run of items as a list, unless it is short, has items twice, or its last item goes on in the line below."""
-    if len(run) < FEWEST or (not document.blank(run[-1] + 1) and _indent(document, run[-1] + 1) > 0):
+def _list(document: Document, first: int, end: int, all_checks: Sequence[int]) -> Iterator[List]:
+    """The items [first, end) as a list, unless it is short, has items twice, or its last item goes on in the line below."""
+    if end - first < FEWEST or (not document.blank(end) and _indent(document, end) > 0):
         return
-    checks = tuple(zlib.crc32(encode(document.lines[at])) for at in run)
+    checks = tuple(all_checks[first:end])
     if len(set(checks)) == len(checks):
-        yield List(document.starts[run[0]], document.starts[run[-1]] + len(document.lines[run[-1]]), checks)
+        yield List(document.starts[first], document.starts[end] - 1, checks)
 
 
 def _indent(document: Document, number: int) -> int:

@@ -8,13 +8,12 @@ their order is kept.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.canonical import patterns
 from gateway.canonical.cuts import Cut, apply
-from gateway.canonical.digests import encode
+from gateway.canonical.digests import checks, digest, encode
 from gateway.canonical.fields import normal, pattern
 from gateway.canonical.ledger import Memory, Row
 from gateway.canonical.text import Document
@@ -116,8 +115,8 @@ HINTS = (
 @dataclass(frozen=True, slots=True)
 class Block:
     """One block: characters [start, end) of its lines. label: its normal label, numbered if it stands twice; items: the offsets
-    of the lines of a plain bullet list of facts, () for anything else; checks: a checksum for each item; version: a checksum of
-    what it says, of its items without their order. What other rules take out of a block does not count.
+    of the lines of a plain bullet list of facts, () for anything else; checks: a keyed checksum for each item; version: a keyed
+    digest of what it says, of its items without their order. What other rules take out of a block does not count.
     """
 
     label: str
@@ -157,24 +156,23 @@ def find(document: Document, lines: Sequence[int]) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def versions(text: str, blocks: Sequence[Block], cuts: Sequence[Cut]) -> tuple[Block, ...]:
+def versions(text: str, blocks: Sequence[Block], cuts: Sequence[Cut], secret: bytes) -> tuple[Block, ...]:
     """The blocks with their checksums, given what other rules (`cuts`, settled) take out."""
-    return tuple(_version(text, block, cuts) for block in blocks)
+    return tuple(_version(text, block, cuts, secret) for block in blocks)
 
 
-def _version(text: str, block: Block, cuts: Sequence[Cut]) -> Block:
-    checks = tuple(_check(text, start, end, cuts) for start, end in block.items)
-    whole = _check(text, block.start, block.end, cuts)
-    head = _check(text, block.start, block.items[0][0], cuts) if block.items else 0
-    version = f"{whole:08x}" if not checks else f"{zlib.crc32(repr((head, sorted(checks))).encode()):08x}"
-    return replace(block, checks=checks, version=version)
+def _version(text: str, block: Block, cuts: Sequence[Cut], secret: bytes) -> Block:
+    items = [_bare(text, start, end, cuts) for start, end in block.items]
+    head = _bare(text, block.start, block.items[0][0] if items else block.end, cuts)
+    return replace(block, checks=tuple(checks(secret, items)), version=digest(secret, head, *sorted(items)).hex())
 
 
-def _check(text: str, start: int, end: int, cuts: Sequence[Cut]) -> int:
+def _bare(text: str, start: int, end: int, cuts: Sequence[Cut]) -> bytes:
+    """A part of a text without what other rules take out of it."""
     inside = [
         replace(cut, start=cut.start - start, end=cut.end - start) for cut in cuts if start <= cut.start and cut.end <= end
     ]
-    return zlib.crc32(encode(apply(text[start:end], inside).strip()))
+    return encode(apply(text[start:end], inside).strip())
 
 
 def judge(texts: Sequence[str], blocks: Sequence[Sequence[Block]], route: bytes, memory: Memory) -> Verdict:

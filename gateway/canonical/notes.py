@@ -93,17 +93,19 @@ def place(
     if not users:
         return None if items else Placed({})
     target = users[-1]
-    keys = list(chain(settings.secret, root, messages[: target + 1]))
+    spoken = [b"" if is_reasoning(message) else said(settings.secret, message) for message in messages]
+    keys = list(chain(settings.secret, root, spoken[: target + 1]))
     notes: dict[int, Note] = {}
     told: Told = {}
     rows: list[Row] = []
     for at in users[:-1]:
-        candidates = _matching(_stored(memory, keys[at]), _reply(settings, messages, at), settings, now)
+        reply = _reply(spoken, at)
+        candidates = _matching(_stored(memory, keys[at]), reply, settings, now)
         if len(candidates) == 1:
             notes[at] = candidates[0].note
-            rows += _bound(memory, keys[at], candidates[0], _reply(settings, messages, at), now)
+            rows += _bound(memory, keys[at], candidates[0], reply, now)
             _tell(told, candidates[0].note)
-    turn = _Turn(memory, settings, items, told, keys[target], _reply(settings, messages, target), now)
+    turn = _Turn(memory, settings, items, told, keys[target], _reply(spoken, target), now)
     note, more, fresh = turn.settle()
     if note is not None:
         notes[target] = note
@@ -202,11 +204,9 @@ def _bound(memory: Memory, key: bytes, chosen: Sticky, reply: str, now: float) -
     return [_row(key, [Sticky(one.note, reply, now) if one == chosen else one for one in _stored(memory, key)])]
 
 
-def _reply(settings: Settings, messages: Sequence[Message], at: int) -> str:
+def _reply(spoken: Sequence[bytes], at: int) -> str:
     """The digest of what follows a message, without its reasoning; "" if nothing does."""
-    later = (messages[index] for index in range(at + 1, len(messages)))
-    following = next((message for message in later if not is_reasoning(message)), None)
-    return said(settings.secret, following).hex() if following else ""
+    return next((spoken[later].hex() for later in range(at + 1, len(spoken)) if spoken[later]), "")
 
 
 def _tell(told: Told, note: Note) -> None:

@@ -11,11 +11,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.canonical.digests import digest, encode
+from gateway.canonical.digests import checks, digest, encode
 from gateway.canonical.ledger import Memory, Row
 
 ALIKE = 0.6
 """Share of common lines from which on two skeletons are of one kind."""
+
+SHORT = 3
+"""Lines of a text that is so short that one changed line makes it less than `ALIKE`: there, one may differ on either side."""
 
 SKETCH = 96
 """Lines of a skeleton that are compared: those with the smallest checksums, an unbiased sample of a long text."""
@@ -28,7 +31,7 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """key: digest of the whole skeleton; sketch: checksums of a sample of its lines, ascending."""
+    """key: digest of the whole skeleton; sketch: keyed checksums of a sample of its lines, ascending."""
 
     key: bytes
     sketch: tuple[int, ...]
@@ -42,11 +45,12 @@ class Route:
     known: bool
 
 
-def skeleton(texts: Sequence[str]) -> Skeleton:
-    """The skeleton of system texts from which what rules take out is gone already."""
+def skeleton(texts: Sequence[str], secret: bytes = b"") -> Skeleton:
+    """The skeleton of system texts from which what rules take out is gone already. secret: keys the sketch."""
     masked = _mask(encode("\n".join(texts)))
-    lines = {zlib.crc32(stripped) for line in masked.split(b"\n") if (stripped := line.strip())}
-    return Skeleton(digest(b"", masked), tuple(sorted(lines)[:SKETCH]))
+    lines = {zlib.crc32(stripped): stripped for line in masked.split(b"\n") if (stripped := line.strip())}
+    sample = [lines[check] for check in sorted(lines)[:SKETCH]]  # by a quick checksum; what is kept of them is keyed
+    return Skeleton(digest(secret, masked), tuple(sorted(checks(secret, sample))))
 
 
 def _mask(text: bytes) -> bytes:
@@ -64,7 +68,7 @@ def resolve(scope: bytes, shape: Skeleton, memory: Memory) -> tuple[Route, list[
         return Route(bytes.fromhex(found), True), []
     known = memory.get("routes", scope) or []
     best = max(known, key=lambda one: _likeness(one[1], shape.sketch), default=None)
-    if best is not None and _likeness(best[1], shape.sketch) >= ALIKE:
+    if best is not None and _alike(best[1], shape.sketch):
         return Route(bytes.fromhex(best[0]), True), [Row("route", exact, best[0])]
     rows = [
         Row("route", exact, exact.hex()),
@@ -73,8 +77,12 @@ def resolve(scope: bytes, shape: Skeleton, memory: Memory) -> tuple[Route, list[
     return Route(exact, False), rows
 
 
+def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
+    common, most = len({*one} & {*other}), max(len(one), len(other))
+    return _likeness(one, other) >= ALIKE or (common > 0 and most <= SHORT and most - common <= 1)
+
+
 def _likeness(one: Sequence[int], other: Sequence[int]) -> float:
-    """Estimated share of lines that two texts have in common (Jaccard index from the smallest checksums of both)."""
-    ours, theirs = set(one), set(other)
-    union = sorted(ours | theirs)[:SKETCH]
-    return sum(line in ours and line in theirs for line in union) / len(union) if union else 1.0
+    """Estimated share of lines that two texts have in common (Jaccard index of the samples)."""
+    union = {*one, *other}
+    return len({*one} & {*other}) / len(union) if union else 1.0

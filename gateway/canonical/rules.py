@@ -59,9 +59,9 @@ def find(document: Document) -> tuple[list[Cut], tuple[memory.Block, ...]]:
     """What the rules over lines find in a text, in the order of the rules, and its memory blocks."""
     hits: list[list[int]] = [[] for _ in (*LINE_RULES, memory)]
     for number, line in enumerate(encode(document.plain).split(b"\n")):
-        found = _HINTS.Match(line) if line else None
-        for at in {_OWNERS[hint] for hint in found} if found else ():
-            hits[at].append(number)
+        if line and (found := _HINTS.Match(line)):
+            for at in {_OWNERS[hint] for hint in found}:
+                hits[at].append(number)
     cuts = [cut for rule, lines in zip(LINE_RULES, hits[:-1], strict=True) if lines for cut in rule.cuts(document, lines)]
     stating = [cut for cut in cuts if "\n" in cut.tells or clauses.states(document, cut)]
     return stating, memory.find(document, hits[-1])

@@ -62,7 +62,7 @@ class Document:
         self._shown: dict[int, bool] = {}
         self.plain = text if text.isascii() or not _IS_ODD.search(text) else text.translate(_ODD)
         self.lines = self.plain.split("\n")
-        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        self.starts = list(accumulate([len(line) + 1 for line in self.lines], initial=0))
         self._fences = self._find_fences() if "```" in text or "~~~" in text else None
 
     def kind(self, number: int) -> int:

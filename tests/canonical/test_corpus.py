@@ -8,8 +8,8 @@ First sight counts, because a corpus that rules were improved with judges them n
 | `second.json` | 150 | 81 | 5 | 15 | 0 |
 
 By rule, missed of the second at first: clock 21 of 45, place 17 of 35, counters 22 of 25, ids 13 of 21, memory 8 of 18,
-attribution 0 of 6. One pair of `memory` was wrong and was changed before the second count: it only put the facts in another order,
-which is restored and no new version. What is still missed there is left alone on purpose or needs more evidence than one text
+attribution 0 of 6. One pair of `memory` was wrong and was changed before the second count: it only put the facts in another
+order, which is restored and no new version. What is still missed is left alone on purpose or needs more evidence than one text
 has: a date alone behind "as of", `git status` in a fence, the model's own name, names of users, seeds, histories, project rules
 that call themselves memory.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.canonical.settings import Settings
 from tests.canonical.desk import TOVIK, Desk, chat, system_of, users_of
 
@@ -37,3 +39,20 @@ def test_what_one_client_changes_is_not_learned_for_another() -> None:
     for mood in ("calm", "tense", "stormy"):
         desk.send(chat(scene(mood), USER))
     assert system_of(desk.send(chat(scene("calm"), USER), TOVIK)) == scene("calm")
+
+
+@pytest.mark.parametrize("rest", ["", "\nBe brief."])
+def test_very_short_texts_are_one_route_too(rest: str) -> None:
+    desk = Desk(ON)
+    for mood in ("calm", "tense"):
+        desk.send(chat(f"You are Pelle.\nMood is {mood}.{rest}", USER))
+    result = desk.send(chat(f"You are Pelle.\nMood is stormy.{rest}", USER))
+    assert system_of(result) == f"You are Pelle.\n[see context]{rest}"
+
+
+def test_short_texts_without_a_line_in_common_are_strangers() -> None:
+    desk = Desk(ON)
+    results = [
+        desk.send(chat(text, USER)) for text in ("You are Pelle.\nBe brief.", "You are Otter.\nBe kind.", "You are Hob.")
+    ]
+    assert len({result.route for result in results}) == 3

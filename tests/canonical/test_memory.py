@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
+from gateway.canonical.ledger import Ledger
 from gateway.canonical.settings import Settings
 from tests.canonical.desk import DIALECTS, TOVIK, Desk, Dialect, alone, chat, system_of, users_of
 
@@ -174,3 +177,20 @@ def test_an_indented_block_ends_with_its_indentation() -> None:
     second = desk.send(chat(text("memory:\n  gears: imperial\nHand over to the reviewer."), USER))
     assert "Hand over to the reviewer." in system_of(second)
     assert "imperial" not in system_of(second)
+
+
+def test_what_is_kept_of_lines_cannot_be_guessed_without_the_secret() -> None:
+    """Rows hold no plain checksum of a line, and other ones under another secret."""
+    line = "- Gears are metric."
+    found = []
+    for secret in (b"one", b"two"):
+        desk = Desk(Settings(secret=secret))
+        for end in ("- Trays too.", "- Trays not."):
+            desk.send(chat(text(f"Memory:\n{line}\n{end}\n\nAlso:\n{line}\n- b\n- c\n{end}"), USER))
+        assert isinstance(desk.ledger, Ledger)
+        rows = {row.kind: row.dump() for row, _ in desk.ledger.rows()}
+        assert {"blocks", "lists", "lines", "routes"} <= rows.keys()
+        found.append(rows)
+        plain = zlib.crc32(line.encode())
+        assert not any(str(plain).encode() in row or f"{plain:x}".encode() in row for row in rows.values())
+    assert all(found[0][kind] != found[1][kind] for kind in ("blocks", "lists", "lines", "routes"))
