@@ -34,7 +34,7 @@ async def several(subject: Subject) -> Iterable[Seen]:
     loaded = len(subject.loaded)
     if len(asked) < 2 or loaded >= len(asked):
         return []
-    return [Seen(f"Clients ask for {len(asked)} models ({', '.join(asked[:4])}), of which {loaded} can be loaded at a time.")]
+    return [Seen(f"Clients ask for {len(asked)} models ({', '.join(asked[:4])}), of which {loaded} are loaded now.")]
 
 
 async def duplicate(subject: Subject) -> Iterable[Seen]:

@@ -82,6 +82,7 @@ async def open_server(
     url: str, headers: Mapping[str, str], tls: Any, kind: str, model: str | None, patience: float
 ) -> AsyncIterator[tuple[Server, values.Probe]]:
     """A way of asking the server there, and what it is. kind: `auto` = it is asked; model: None = one that is loaded."""
+    tls = tls if url.startswith("https:") else False  # http: there is no certificate to verify, so none need be read
     control = Control(url, headers, tls, timeout=PATIENCE)
     # A connection for each request: one that the server is just about to close would look like a fault.
     limits = httpx.Limits(max_keepalive_connections=0)

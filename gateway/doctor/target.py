@@ -11,15 +11,16 @@ from gateway.backends import KINDS
 from gateway.backends.control import Control
 from gateway.config import Backend
 from gateway.contract.server import Server
-from gateway.doctor.running import Running, listeners, reachable
+from gateway.dispatch.plan import address_of
+from gateway.doctor.running import DOCTOR, Running, listeners, reachable
 from gateway.doctor.subject import Setup, open_backend, open_server, probe
 from gateway.errors import WarmgateError
 
 PATIENCE = 120.0
 """Seconds that one answer may take: the model may have to be loaded first."""
 
-ALONE = {"x-warmgate-mode": "off"}
-"""The gateway neither changes nor remembers what the doctor asks."""
+ALONE = {"x-warmgate-mode": "off", "user-agent": DOCTOR}
+"""The gateway neither edits what the doctor asks nor learns from it, and its requests are not taken for a client's later."""
 
 
 class NoTarget(WarmgateError):
@@ -37,7 +38,7 @@ class Target:
 
 @asynccontextmanager
 async def open_target(setup: Setup, model: str, *, direct: bool) -> AsyncIterator[Target]:
-    """Raises NoTarget, with a sentence."""
+    """Raises NoTarget, with a sentence; OSError or ssl.SSLError when the file of an authority cannot be used."""
     name, own = await _having(setup, model)
     backend = setup.backends[name]
     if direct or not isinstance(setup.running, Running):
@@ -50,15 +51,17 @@ async def open_target(setup: Setup, model: str, *, direct: bool) -> AsyncIterato
     async with open_server(url, headers, True, "openai", model, PATIENCE) as (server, seen):
         if not seen.up:
             raise NoTarget(f"The gateway at {url} does not answer: {seen.problem}")
-        kind = await _look(backend)
-        server.kind = KINDS[kind.kind]
-        server.seen = kind
+        server.seen = await _look(backend)  # of what it says, that counts which the server behind the gateway can say
+        server.kind = KINDS[server.seen.kind]
         yield Target(server, name, through=True)
 
 
 def _gateway(setup: Setup, running: Running) -> tuple[str, Mapping[str, str]]:
     """Its first data address, and what it wants to be shown."""
-    host, _, port = listeners(running.status)[0].rpartition(":")
+    addresses = listeners(running.status)
+    if not addresses:
+        raise NoTarget("The running gateway has no data address; ask the server itself with --direct.")
+    host, _, port = addresses[0].rpartition(":")
     key = {"authorization": f"Bearer {setup.config.api_keys[0]}"} if setup.config.api_keys else {}
     return f"http://{reachable(host.strip('[]'))}:{port}", {**key, **ALONE}
 
@@ -91,7 +94,7 @@ def _configured(setup: Setup, model: str) -> list[tuple[str, str]]:
 
 
 async def _look(backend: Backend) -> values.Probe:
-    control = Control(backend.base_url, backend.headers, backend.tls.verify)
+    control = Control(backend.base_url, backend.headers, address_of(backend).tls)
     try:
         return await probe(backend.kind, control)
     finally:

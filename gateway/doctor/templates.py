@@ -10,7 +10,7 @@ DATES = re.compile(
 )
 """Calls that write a date: Jinja's `strftime_now` (llama.cpp, vLLM, Ollama) and the functions of Ollama's Go templates."""
 
-TIME_OF_DAY = re.compile(r"%[-#]?[HIMSpcXTRf]")
+TIME_OF_DAY = re.compile(r"%[-#]?[HIMSscfprRTX]")
 """Codes of strftime that change within a day. Source: C's and Python's strftime."""
 
 SYSTEM, TOOL, USER = "Warmgate-doctor-system", "warmgate_doctor_tool", "Warmgate-doctor-question"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.doctor import running
 from gateway.doctor.examine import canary_model, probe_model
 from gateway.doctor.templates import TOOL
 from gateway.engine.gguf import Model
@@ -136,12 +137,32 @@ async def test_through_the_gateway(engine: EngineServer, tmp_path: Path) -> None
         sung = await canary_model(given, "pond")
         whole = await looking.diagnose(given)
         status = (await fetch(f"{gateway.admin}/status")).json()
+        remembered = await running.ask(given)
     assert (probed.measured["through_gateway"], probed.measured["reused"], probed.measured["counted"]) == (True, True, True)
     assert (probed.fine, sung.fine, whole.fine) == (True, True, True)
     assert "not-running" not in names(whole.findings)
     assert sum(request["path"] == "/v1/chat/completions" for request in status["recent"]) == 7 + 8
     assert status["canonical"]["ledger"]["rows"] == 0
+    assert isinstance(remembered, running.Running)
+    assert [asked for asked in remembered.asked if asked.path == "/v1/chat/completions"] == [], "its own are no client's"
     assert time.monotonic() - began < 20
+
+
+async def test_an_agent_whose_prompts_break(engine: EngineServer, tmp_path: Path) -> None:
+    """Its system text begins with another number each time, in prose, which no rule takes out."""
+    async with GatewayProcess(tmp_path, {"backends": {"one": {"url": engine.url}}}) as gateway:
+        for count in (412, 388, 517, 290, 633):
+            system = f"There are {count} reeds around the pond. " + "You look after a pond and its ducks. " * 60
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": "How are they?"}]
+            asked = {"model": name_of(engine), "messages": messages, "max_tokens": 1}
+            await fetch(f"{gateway.url}/v1/chat/completions", asked, ("User-Agent", "pond/1.0"))
+        report = await looking.diagnose(config(gateway.config_file.read_text()))
+        found = named(report.findings, "prompts-break")
+        id = found.fix.partition("explain ")[2].partition("`")[0]
+        explained = (await fetch(f"{gateway.admin}/requests/{id}/explain")).json()
+    assert found.seen == "pond: 4 of 5 requests lost their prefix (system_changed 4)."
+    assert explained["reason"] == "system_changed"
+    assert not report.fine
 
 
 def name_of(engine: EngineServer) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.doctor import llamacpp as llamacpp_checks
 from gateway.doctor.absent import ABSENT_CHECKS
 from gateway.doctor.checks import SERVER_CHECKS
 from tests.contract.bent import replaced
@@ -183,6 +184,12 @@ CASES: dict[str, Case] = {
         scripted(personas.openai("a")), scripted(personas.openai("a")), "cannot be asked", good_settings={"parallel": 2}
     ),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripted servers' templates are rendered the same at any time."""
+    monkeypatch.setattr(llamacpp_checks, "SECOND", 0.0)
 
 
 @pytest.mark.parametrize("name", CASES)
