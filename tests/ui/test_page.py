@@ -195,6 +195,7 @@ async def test_a_restarted_gateway_is_found_again(tmp_path: Path, backends: dict
         assert await browser.find("#rows tr[data-id='before']") == []
 
 
+@pytest.mark.needs("module:axe_core_python")
 async def test_signing_in_and_out(tmp_path: Path, backends: dict[str, Any], browser: Browser) -> None:
     async with scene.gateway(tmp_path, backends, token="sesame") as app:
         scene.fill(app.gateway)
@@ -202,6 +203,7 @@ async def test_signing_in_and_out(tmp_path: Path, backends: dict[str, Any], brow
         await browser.type(await browser.wait("#token"), "wrong" + ENTER)
         await browser.wait("#signin-fault", "This is not the token")
         assert await browser.find("#rows tr") == []
+        assert await violations(browser) == []
         await browser.type((await browser.find("#token"))[0], "sesame" + ENTER)
         await browser.wait("#rows tr[data-id='cold-1']")
         assert await browser.run("return document.cookie") == ""

@@ -20,17 +20,13 @@ export class Drawer {
     this.dialog.addEventListener("close", () => {
       this.asked = null;
       history.replaceState(null, "", location.pathname);
-      this.back?.focus();
     });
   }
 
   async open(id) {
     this.asked = id;
     history.replaceState(null, "", `${MARK}${encodeURIComponent(id)}`); // an address that can be kept and sent on
-    if (!this.dialog.open) {
-      this.back = document.activeElement;
-      this.dialog.showModal();
-    }
+    if (!this.dialog.open) this.dialog.showModal(); // which gives the focus back when it is closed
     byId("drawer-title").textContent = "Request";
     byId("drawer-title").focus();
     replace(byId("drawer-body"), h("p", { class: "note" }, "Looking it up"));
