@@ -15,9 +15,10 @@ from gateway.backends.openai import list_problem
 from gateway.values import ModelInfo, Probe
 
 KIND = "lmstudio"
-V1, V0 = "/api/v1/models", "/api/v0/models"
+V1, V0, OPENAI = "/api/v1/models", "/api/v0/models", "/v1/models"
 
-Rows = Mapping[Any, Mapping[str, Any]]
+Beside = Mapping[str, Mapping[Any, Mapping[str, Any]]]
+"""The rows of the lists beside the one that is read: by path and name of the model."""
 
 
 def lists_v1(answer: Answer) -> bool:
@@ -34,20 +35,24 @@ async def probe(control: Control) -> Probe:
     for path, lists, read in SURFACES:
         answer = await control.get(path)
         if lists(answer):
-            listed = {row.get("id"): row for row in (await control.get("/v1/models")).rows("data")}
-            return Probe(KIND, up=True, models=tuple(read(answer, listed)))
+            return Probe(KIND, up=True, models=tuple(read(answer, await _beside(control, path))))
     return Probe(KIND, up=False, problem=list_problem(path, answer) or f"{path} answers with another server's list")
 
 
-def _models_v1(answer: Answer, listed: Rows) -> Iterator[ModelInfo]:
+async def _beside(control: Control, path: str) -> Beside:
+    paths = [other for other in (OPENAI, V0) if other != path]
+    return {other: {row.get("id"): row for row in (await control.get(other)).rows("data")} for other in paths}
+
+
+def _models_v1(answer: Answer, beside: Beside) -> Iterator[ModelInfo]:
     """Each model by its key, and each further instance of it by its own name (`key:2`), which requests may name too."""
     for row in answer.rows("models"):
         if isinstance(key := row["key"], str):
             contexts = _instances(row)
             context = contexts.get(key, next(iter(contexts.values()), None))
-            yield ModelInfo(key, context=context, resident=bool(contexts), rows={V1: row} | _openai_row(listed, key))
+            yield ModelInfo(key, context=context, resident=bool(contexts), rows={V1: row} | _rows(beside, key))
             for name in (name for name in contexts if name != key):
-                yield ModelInfo(name, context=contexts[name], resident=True, rows=_openai_row(listed, name))
+                yield ModelInfo(name, context=contexts[name], resident=True, rows=_rows(beside, name))
 
 
 def _instances(row: Mapping[str, Any]) -> dict[str, int | None]:
@@ -57,12 +62,12 @@ def _instances(row: Mapping[str, Any]) -> dict[str, int | None]:
     return {row["id"]: _context(row.get("config"), "context_length") for row in rows if isinstance(row.get("id"), str)}
 
 
-def _models_v0(answer: Answer, listed: Rows) -> Iterator[ModelInfo]:
+def _models_v0(answer: Answer, beside: Beside) -> Iterator[ModelInfo]:
     for row in answer.rows("data"):
         if isinstance(name := row.get("id"), str):
             loaded = row["state"] == "loaded"
             context = _context(row, "loaded_context_length") if loaded else None
-            yield ModelInfo(name, context=context, resident=loaded, rows={V0: row} | _openai_row(listed, name))
+            yield ModelInfo(name, context=context, resident=loaded, rows={V0: row} | _rows(beside, name))
 
 
 def _context(holder: Any, key: str) -> int | None:
@@ -71,8 +76,8 @@ def _context(holder: Any, key: str) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _openai_row(listed: Rows, name: str) -> dict[str, Mapping[str, Any]]:
-    return {"/v1/models": listed[name]} if name in listed else {}
+def _rows(beside: Beside, name: str) -> dict[str, Mapping[str, Any]]:
+    return {path: rows[name] for path, rows in beside.items() if name in rows}
 
 
 SURFACES = ((V1, lists_v1, _models_v1), (V0, lists_v0, _models_v0))
@@ -89,7 +94,7 @@ LMSTUDIO = Kind(
     name=KIND,
     serves=SERVES,
     probe=probe,
-    lists={"/v1/models": "id", V1: "key", V0: "id"},
+    lists={OPENAI: "id", V1: "key", V0: "id"},
     probes=frozenset({V1, V0}),
     owns=("/api/v1/", "/api/v0/"),
     blind_zero=SERVES,  # it has no cached-token figure; a 0 only fills a field that the schema asks for

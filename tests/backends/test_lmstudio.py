@@ -82,9 +82,10 @@ async def test_auto_finds_it_though_it_answers_200_to_everything(routes: dict) -
 async def test_it_asks_for_lists_only() -> None:
     with respx.mock(assert_all_called=False) as mock:
         mock.get(f"{URL}/api/v1/models").mock(return_value=httpx.Response(200, json=V1))
+        mock.get(f"{URL}/api/v0/models").mock(return_value=httpx.Response(200, json=V0))
         mock.get(f"{URL}/v1/models").mock(return_value=httpx.Response(200, json=OPENAI))
         control = Control(URL)
         await KINDS["lmstudio"].probe(control)
         await control.close()
         asked = [(call.request.method, call.request.url.path) for call in mock.calls]
-    assert asked == [("GET", "/api/v1/models"), ("GET", "/v1/models")]
+    assert asked == [("GET", "/api/v1/models"), ("GET", "/v1/models"), ("GET", "/api/v0/models")]
