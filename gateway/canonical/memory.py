@@ -97,6 +97,16 @@ _ASKS = patterns.compile(
     r"|siempre)\b"
     r"|不得|必须|禁止|してください|しないこと"
 )
+_ORDERS = patterns.compile(
+    r"(?i)^[\s\-*+•\d.)・]*(?:(?:always|never|do not|don['’]t|only|before|after|when|whenever|if|unless|save|store|search|call"
+    r"|update"
+    r"|delete|record|write (?:to|down|it|them)|you (?:must|should|can|may|have|are)|the agent (?:must|should|may)"
+    r"|immer|niemals|nie|nur|bevor|wenn|falls|speichere|suche|lösche|du (?:musst|sollst|kannst|darfst)"
+    r"|toujours|jamais|ne |n['’]|avant|si|quand|enregistre|cherche|efface|tu (?:dois|peux)"
+    r"|siempre|nunca|no |solo|antes|si|cuando|guarda|busca|borra|debes|puedes)\b|不得|不要|必须|未经|每次|如果|保存|搜索)"
+    r"|(?:しないこと|すること|してください|しない)[。.]?$|^[\s\-*+•]*(?:ne|n['’]|no) "
+)
+"""How a line begins that says what to do with memories, not what is remembered."""
 _INDENTED = patterns.compile(r"^\s+\S")
 
 HINTS = (
@@ -117,6 +127,7 @@ class Block:
     """One block: characters [start, end) of its lines. label: its normal label, numbered if it stands twice; items: the offsets
     of the lines of a plain bullet list of facts, () for anything else; checks: a keyed checksum for each item; version: a keyed
     digest of what it says, of its items without their order. What other rules take out of a block does not count.
+    bare: it is the list only, its head stays: orders stand between.
     """
 
     label: str
@@ -126,6 +137,7 @@ class Block:
     items: tuple[tuple[int, int], ...]
     checks: tuple[int, ...] = ()
     version: str = ""
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +159,14 @@ def find(document: Document, lines: Sequence[int]) -> tuple[Block, ...]:
         if not hit:
             continue
         label, name, last = hit
+        if _instructs(document, number, last):
+            continue
         names[label] = names.get(label, 0) + 1
         numbered = label if names[label] == 1 else f"{label} #{names[label]}"
-        start, end = document.starts[number], document.starts[last] + len(document.lines[last])
-        items = _items(document, number + 1, last) if label in FACTS or _FACTS_ABOUT.match(label) else ()
-        found.append(Block(numbered, name, start, end, items))
+        first = _behind_orders(document, number, last)
+        start, end = document.starts[first], document.starts[last] + len(document.lines[last])
+        items = _items(document, max(number + 1, first), last) if label in FACTS or _FACTS_ABOUT.match(label) else ()
+        found.append(Block(numbered, name, start, end, items, bare=first > number))
         after = last + 1
     return tuple(found)
 
@@ -200,7 +215,8 @@ def cuts(text: str, blocks: Sequence[Block], moved: frozenset[str]) -> Iterator[
     for block in blocks:
         if block.label in moved:
             start, end = _with_breaks(text, block)
-            yield Cut(start, end, NAME, block.name, text[block.start : block.end].strip("\n"), "", "")
+            told = text[block.start : block.end].strip("\n")
+            yield Cut(start, end, NAME, block.name, f"{block.name}:\n{told}" if block.bare else told, "", "")
 
 
 def _with_breaks(text: str, block: Block) -> tuple[int, int]:
@@ -247,6 +263,37 @@ def _marked(document: Document, number: int) -> tuple[str, str, int] | None:
     if (one := _OBJECT.match(line)) and not _SCHEMA.search(line) and _known(label := normal(one[1])):
         return label, one[1], number
     return None
+
+
+def _instructs(document: Document, first: int, last: int) -> bool:
+    """Whether what stands below a block's first line are orders: a section about memories, not one of them. One is enough in
+    running text under a head, which `_behind_orders` leaves; half of the lines in a list or between tags."""
+    lines = [
+        line for line in document.lines[first + 1 : last + 1] if line.strip() and not line.lstrip().startswith(("#", "<", "["))
+    ]
+    listed = any(_BULLET.match(line) or _NUMBERED.match(line) for line in lines)
+    if not listed and _is_head(document, first):
+        return any(_is_order(line) for line in lines)
+    return 2 * sum(_ORDERS.search(line) is not None for line in lines) >= len(lines) > 0
+
+
+def _is_head(document: Document, number: int) -> bool:
+    return document.heading(number) > 0 or _HEAD.match(document.lines[number]) is not None
+
+
+def _is_order(line: str) -> bool:
+    return bool(_ORDERS.search(line) or _ASKS.search(line))
+
+
+def _behind_orders(document: Document, number: int, last: int) -> int:
+    """The first line of what is remembered: the head, or the list below it if there are orders between the two."""
+    if not _is_head(document, number):
+        return number
+    below = number + 1
+    while below <= last and not (_BULLET.match(document.lines[below]) or _NUMBERED.match(document.lines[below])):
+        below += 1
+    orders = any(_is_order(line) for line in document.lines[number + 1 : below])
+    return below if orders and below <= last else number
 
 
 def _known(label: str) -> bool:

@@ -194,3 +194,36 @@ def test_what_is_kept_of_lines_cannot_be_guessed_without_the_secret() -> None:
         plain = zlib.crc32(line.encode())
         assert not any(str(plain).encode() in row or f"{plain:x}".encode() in row for row in rows.values())
     assert all(found[0][kind] != found[1][kind] for kind in ("blocks", "lists", "lines", "routes"))
+
+
+ORDERS = [
+    "## Memory\nYou have a memory tool. Search it before you answer.",
+    "## Memory\n- Always search before you answer.\n- Never store passwords.",
+    "# Memories\n\nBefore answering anything about prior work, search the memory.\n\nIf nothing is found, say so.",
+    "<memory>\nYou can store facts with the tool `remember`.\n</memory>",
+    "## User profile\nNever guess the age of the user.\nOnly use the name once.",
+    "Retrieved documents:\nIf they are empty, say that you do not know.",
+    "## Erinnerungen\n- Speichere nur auf Wunsch.\n- Niemals Kennwörter speichern.",
+    "## Mémoire\n- N'enregistre rien sans accord.\n- Jamais de mots de passe.",
+    "## Memoria\n- No guardes nada sin permiso.\n- Nunca contraseñas.",
+    "## 记忆\n- 未经同意不得保存。\n- 不要保存密码。",
+    "## 記憶\n- 許可なく保存しないこと。\n- パスワードは保存しないこと。",
+]
+
+
+@pytest.mark.parametrize("orders", ORDERS)
+def test_a_section_that_says_what_to_do_with_memories_is_none(orders: str) -> None:
+    desk = Desk()
+    for block in (orders, orders + " In short.", orders):
+        assert system_of(desk.send(chat(text(block), USER))) == text(block)
+
+
+def test_orders_above_a_list_of_memories_stay_and_the_list_moves() -> None:
+    head = "## Memory\nUse what you remember only when it helps. Never mention this list.\n\n"
+    desk = Desk()
+    desk.send(chat(text(head + "- Gears are metric."), USER))
+    second = desk.send(chat(text(head + "- Trays too."), USER))
+    third = desk.send(chat(text(head + "- Trays not."), USER))
+    assert system_of(second) == system_of(third)
+    assert head.strip() in system_of(second)
+    assert users_of(second) == ["<context>\nMemory:\n- Trays too.\n</context>\n\nHello"]
