@@ -6,7 +6,7 @@ clock         current date and time                          clock.py
 place         where the agent runs                           place.py, place_*.py
 ids           session, request, message and trace ids        ids.py
 counters      budgets, usage, uptimes, telemetry             counters.py
-memory        blocks of memories, once they differ           memory.py
+memory        blocks of memories, once they differ           memory.py, memory_words.py
 list_order    permuted bullet lists (observe by default)     list_order.py
 learned       lines seen to change (observe by default)      learned.py
 user rules    move, drop or freeze, from the configuration   user_rules.py
@@ -19,7 +19,18 @@ from dataclasses import dataclass
 
 import re2
 
-from gateway.canonical import clauses, clock, counters, ids, memory, patterns, place, place_blocks, place_sentences
+from gateway.canonical import (
+    clauses,
+    clock,
+    counters,
+    ids,
+    memory,
+    memory_words,
+    patterns,
+    place,
+    place_blocks,
+    place_sentences,
+)
 from gateway.canonical.cuts import Cut
 from gateway.canonical.digests import encode
 from gateway.canonical.text import Document
@@ -48,7 +59,9 @@ LINE_RULES = (
 
 def _compile() -> tuple[re2.Set, list[int]]:
     """One set over the hints of all rules, and which rule each of them is of; the memory rule's come last."""
-    hints = [(hint, at) for at, wanted in enumerate((*(rule.hints for rule in LINE_RULES), memory.HINTS)) for hint in wanted]
+    hints = [
+        (hint, at) for at, wanted in enumerate((*(rule.hints for rule in LINE_RULES), memory_words.HINTS)) for hint in wanted
+    ]
     return patterns.searching(hint for hint, _ in hints), [at for _, at in hints]
 
 
