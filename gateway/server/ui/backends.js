@@ -37,9 +37,7 @@ function card(backend, rows, open) {
       h("span", { class: "pill", "data-state": state }, word)),
     h("p", { class: "note" }, [backend.kind, backend.version, backend.url].filter(Boolean).join(" · ")),
     backend.problem ? h("p", { class: "fault" }, backend.problem) : null,
-    h("p", { class: "note" }, load.filter(Boolean).join(", ")),
-    models(backend, open),
-    slots(backend, rows));
+    backend.up ? [h("p", { class: "note" }, load.filter(Boolean).join(", ")), models(backend, open), slots(backend, rows)] : null);
 }
 
 const running = (count) => (count ? `${count} running` : "idle");

@@ -31,7 +31,7 @@ export function replace(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
-const present = (children) => children.flat(2).filter((child) => child !== null && child !== undefined && child !== false);
+const present = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 
 /** Make `parent` hold exactly `wanted`, in this order, without touching those in the right place: they may have the focus. */
 export function reorder(parent, wanted) {

@@ -75,7 +75,7 @@ export function lastRead(rows, backend, limit) {
   const found = new Map();
   for (const row of rows) {
     if (row.backend !== backend || row.outcome !== "ok" || !row.prompt) continue;
-    const key = JSON.stringify([row.model, row.session || row.route || row.id]);
+    const key = JSON.stringify([row.model, row.kind, row.session || row.route || row.id]);
     if (!found.has(key)) found.set(key, row);
     if (found.size >= limit) break;
   }
