@@ -53,7 +53,7 @@ def _model(
         resident=True,
         resident_bytes=size if isinstance(size, int) else None,
         expires=_expires(running.get("expires_at")),
-        rows=rows,
+        rows=rows | {"/api/ps": running},
     )
 
 

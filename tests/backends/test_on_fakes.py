@@ -9,6 +9,7 @@ import pytest
 
 from gateway.backends import KINDS
 from gateway.backends.control import Control
+from gateway.server import lists
 from gateway.values import Probe
 from tests.support.clients import fetch
 from tests.support.clock import ManualClock
@@ -68,6 +69,19 @@ async def test_residency_is_seen_and_looking_does_not_prolong_it(kind: str) -> N
             clock.advance(60)
             seen = await look(kind, server.url)
         assert {m.resident for m in seen.models} == {False}
+
+
+@pytest.mark.parametrize("kind", FAKES)
+async def test_each_list_that_may_be_merged_is_kept_row_by_row(kind: str) -> None:
+    async with running(kind, ManualClock()) as server:
+        await say_hi(server, "a")
+        seen = {model.name: model for model in (await look(kind, server.url)).models}
+        for path in set(KINDS[kind].lists) & (set(lists.SHAPES) - set(lists.SOURCE)):
+            key, names = lists.SHAPES[path][0], lists.NAMES.get(path, ("id",))
+            own = {row[names[0]]: row for row in (await fetch(server.url + path)).json()[key]}
+            assert own, path
+            kept = {name.removesuffix(":latest"): model.rows[path] for name, model in seen.items() if path in model.rows}
+            assert kept == {name.removesuffix(":latest"): row for name, row in own.items()}, path
 
 
 async def test_the_context_is_the_one_that_a_model_was_loaded_with() -> None:
