@@ -155,6 +155,8 @@ def judge(facts: Facts) -> Verdict:
         return NOTHING
     if facts.missing > facts.slack:
         reason = next(reason for reason, holds in BACKEND if holds(facts))
+        if reason == "unknown" and facts.difference and (changed := _client(facts, computed)).reason:
+            return changed  # the template may have another order than was thought, so that the change lies further ahead
         return Verdict("side_request" if facts.side and reason == "evicted" else reason, facts.missing)
     if facts.moved > facts.slack and facts.moved > facts.missing:
         return Verdict("backend_moved", facts.moved)

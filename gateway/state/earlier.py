@@ -97,7 +97,7 @@ class Earliers:
 
         What counts is the beginning that both have, then messages that both have, then the lines of the system text, then age.
         """
-        shared = [(common(new.chain, one.chain), one) for one in self._all if one.scope == new.scope and one.side == new.side]
+        shared = [(common(new.chain, one.chain), one) for one in self._all if _comparable(new, one)]
         most = max((nodes for nodes, _ in shared), default=0)
         best, score = None, (-1, -1.0)
         for one in [one for nodes, one in shared if nodes == most][-CLOSE:]:
@@ -105,6 +105,10 @@ class Earliers:
             if found >= score and (most or _akin(new, one, *found)):
                 best, score = one, found
         return best
+
+
+def _comparable(new: Earlier, old: Earlier) -> bool:
+    return old.scope == new.scope and old.side == new.side and old.chain.tools_first == new.chain.tools_first
 
 
 def _akin(new: Earlier, old: Earlier, said: int, alike: float) -> bool:

@@ -24,6 +24,9 @@ from gateway.values import Record
 LOADED = 1000.0
 """Milliseconds of loading from which on a model was loaded: a warm one reports a few, too."""
 
+LEAST_SHOWN = 32
+"""Tokens that tools and system text must have before a change in one tells which of them comes first."""
+
 SAME_LINES = 0.2
 """Share of common lines from which on a first message is taken for an earlier one that was edited."""
 
@@ -72,7 +75,7 @@ class Judge:
         found = self._differ(seen, one, near) if near else None
         facts = self._facts(seen, found)
         verdict = judge(facts)
-        self._count(seen.place, facts)
+        self._count(seen.place, facts, verdict)
         changed = _change(one, near, found) if near and found else None
         section = _section(one, found, changed) if verdict.reason and _is_clients(verdict, found) else None
         record = replace(
@@ -144,9 +147,11 @@ class Judge:
             compared=self.store != "none",
         )
 
-    def _count(self, place: Place, facts: Facts) -> None:
+    def _count(self, place: Place, facts: Facts, verdict: Verdict) -> None:
         """How often in a row a model reused less than it was believed to hold, with nothing else changed."""
         if facts.cached is None or not facts.believed or not facts.alone or facts.cause or facts.loaded or facts.respelled:
+            return
+        if verdict.reason not in ("unknown", "engine_limit", None):
             return
         self._short[place] = self._short[place] + 1 if facts.missing > facts.slack else 0
 
@@ -214,16 +219,25 @@ def _cost(seen: Seen, verdict: Verdict) -> float | None:
 
 
 def _order(chain: Chain, old: Chain | None, found: Difference | None, facts: Facts) -> bool | None:
-    """Whether the template has the tools before the system text: told by a system text that changed while the tools did not."""
-    if old is None or found is None or found.part is None or found.part.kind != "system" or facts.cached is None:
+    """Whether the template has the tools before the system text, as far as a change in one of them tells."""
+    if old is None or found is None or found.part is None or facts.cached is None or found.params:
         return None
-    tools = next((part for part in chain.parts if part.kind == "tools"), None)
-    if tools is None or tools.own not in {part.own for part in old.parts} or found.params or tools.size * facts.ratio < 32:
+    sizes = {part.kind: part.size * facts.ratio for part in chain.parts}
+    tools, system, kind = sizes.get("tools", 0.0), sizes.get("system", 0.0), found.part.kind
+    if min(tools, system) < LEAST_SHOWN or facts.cause or facts.loaded:
         return None
-    without = (found.shared - (tools.size if chain.tools_first else 0)) * facts.ratio
-    if facts.cached > without + tools.size * facts.ratio / 2:
-        return True
-    return False if chain.tools_first and facts.cached > facts.slack else None
+    shared = found.shared * facts.ratio
+    if kind == "system" and not chain.tools_first and _about(facts.cached, shared + tools, tools):
+        return True  # the tools were reused although the system text changed
+    if kind == "tools" and not chain.tools_first and facts.alone and _about(facts.cached, shared - system, system):
+        return True  # the system text was not, although only the tools changed
+    if kind == "tools" and chain.tools_first and _about(facts.cached, shared + system, system):
+        return False
+    return None
+
+
+def _about(cached: int, tokens: float, margin: float) -> bool:
+    return cached > 0 and abs(cached - tokens) < margin / 4
 
 
 def _explanation(
