@@ -80,6 +80,8 @@ class Canonicalizer:
         """Where in the body the parts are that are edited, and the tools: one pass over the bytes finds them all. Raises
         Doubt."""
         paths = [*changed, *([prompt.tools[0]] if prompt.tools else [])]
+        if paths:
+            paths += [text.path for text in prompt.system]  # a long string is passed quicker by itself than inside a value
         return locate(raw, paths, tuple(before for before, _ in self._tools)) if paths else {}
 
     def judge(

@@ -14,8 +14,11 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.canonical.canonicalize import Canonicalizer
+from gateway.canonical.ledger import Nothing
 from gateway.canonical.result import Result
-from tests.canonical.desk import NOTE, Desk, parsed, system_of, users_of
+from gateway.canonical.settings import Settings
+from tests.canonical.desk import MIRA, NOTE, Desk, parsed, system_of, users_of
 
 CASES = {case["id"]: case for case in json.loads(Path(__file__).with_name("cases.json").read_text(encoding="utf-8"))}
 DEFAULT = {"A09", "A17", "A23", "B06", "B10", "C01", "C03", "C04", "C06", "C08", "C10"}
@@ -136,3 +139,16 @@ def test_history_is_passed_through_as_sent(name: str) -> None:
     case = CASES[name]
     for sent, result in zip((case["req1"], case["req2"]), play(case), strict=True):
         assert result.body == orjson.dumps(sent["body"])
+
+
+def test_a_prompt_without_system_text_and_tools_is_not_looked_at() -> None:
+    class Unread(Nothing):
+        def get(self, kind: str, key: bytes) -> object:
+            raise AssertionError("the ledger was read")
+
+    body = {"model": "m", "messages": [{"role": "user", "content": "Current time: 10:15"}]}
+    raw = orjson.dumps(body)
+    prompt = parsed("/v1/chat/completions", raw)
+    result = Canonicalizer(Settings()).canonicalize(raw, prompt, MIRA, Unread(), 0.0)
+    assert result.body is raw
+    assert (result.reason, result.remember) == ("", ())
