@@ -72,6 +72,23 @@ def test_every_finding_of_a_probe_is_seen_somewhere() -> None:
     assert set().union(*(expected for _, expected in PROBED.values())) == {check.name for check in measure.CHECKS}
 
 
+def measured(*cached: int | None, seconds: float = 1.0, blind: bool = False) -> measure.Measured:
+    """cached: of cold, again, back and others; prompts of 1,000 tokens that all took as long."""
+    return measure.Measured("tiny", False, blind, *(measure.Asked(seconds, 1000, count, None) for count in cached))
+
+
+def test_three_states_of_a_count() -> None:
+    """Some say nothing where nothing was reused, and some say 0 whatever was."""
+    assert measured(None, 990, None, 600).counted, "only told where something was reused"
+    assert measured(0, 0, 0, 0).counted
+    assert not measured(0, 0, 0, 0, blind=True).counted
+    assert not measured(None, None, None, None).counted
+    assert measured(0, 0, 0, 0).reused(measured(0, 0, 0, 0).again) is False
+    quick = measured(0, 0, 0, 0, blind=True, seconds=0.01)
+    assert quick.reused(quick.again) is None
+    assert measured(0, 990, 990, 600).rate == 1000
+
+
 # canary
 
 

@@ -217,12 +217,18 @@ async def test_a_check_that_cannot_be_made_is_told_and_the_others_go_on() -> Non
 
 
 async def test_nobody_is_loaded_woken_or_made_to_work_by_looking() -> None:
-    """Ollama, LM Studio and oMLX would load a model for a prompt; a sleeping llama.cpp server would wake."""
+    """Ollama, LM Studio, oMLX and llama.cpp's router would load a model; a sleeping llama.cpp server would wake."""
     ollama_fake, lmstudio, mlx = FakeOllama(), FakeLmStudio(), FakeOmlx()
-    sleeping = llamacpp(sleeping=True)()
+    sleeping, router = llamacpp(sleeping=True)(), llamacpp({PROPS: {"role": "router"}})()
     assert isinstance(sleeping, ScriptedUpstream)
-    async with ollama_fake, lmstudio, mlx, sleeping:
-        for fake in (ollama_fake, lmstudio, mlx, sleeping):
+    assert isinstance(router, ScriptedUpstream)
+    async with ollama_fake, lmstudio, mlx, sleeping, router:
+        for fake in (ollama_fake, lmstudio, mlx, sleeping, router):
             await looking.server(fake.url)
         assert [len(fake.served) for fake in (ollama_fake, lmstudio, mlx)] == [0, 0, 0]
-        assert {request.path for request in sleeping.requests}.isdisjoint({"/slots", "/apply-template", "/slots/0"})
+        for upstream in (sleeping, router):
+            assert {request.path for request in upstream.requests} == {"/running", *QUIET}
+
+
+QUIET = {"/api/v1/models", "/api/v0/models", "/props", "/health", "/v1/models"}
+"""What neither wakes nor loads anything."""
