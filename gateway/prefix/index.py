@@ -70,6 +70,10 @@ class _Held:
     def valid(self, home: Home) -> bool:
         return home.epoch == self.epoch and home.used > self.floor
 
+    @property
+    def any_valid(self) -> bool:
+        return bool(self.homes) and self.valid(self.homes[next(reversed(self.homes))])
+
     def cause(self, home: Home) -> Cause | None:
         if home.epoch != self.epoch:
             return self.causes[home.epoch]
@@ -120,7 +124,7 @@ class Index:
     def drop(self, backend: str, cause: Cause, model: str | None = None) -> None:
         """The backend has lost all that it held, or all of one model."""
         for place, held in self._places.items():
-            if place.backend == backend and model in (None, place.model):
+            if place.backend == backend and model in (None, place.model) and held.any_valid:
                 held.causes.append(cause)
                 held.epoch += 1
 

@@ -51,6 +51,7 @@ class Accounting:
         self._running: dict[str, Trace] = {}
         self._latest: dict[str, float] = {}
         self._probes: dict[str, Probe] = {}
+        self._down: set[str] = set()  # backends that were not there when they were last looked at
         self._orders: dict[str, int] = defaultdict(int)  # above 0: the model's template has the tools first
         self.earlier = Earliers(keep if store != "none" else 0)
         self._judge = Judge(secret, self.earlier, store)
@@ -226,27 +227,32 @@ class Accounting:
         elif isinstance(event, RequestLeft) and event.id in self._running:
             self._running[event.id].backend = None
         elif isinstance(event, BackendProbed):
-            self._probed(event.name, event.probe)
+            self._probed(event.name, event.probe, event.seconds)
         elif isinstance(event, BackendGone):
             self._probes.pop(event.name, None)
+            self._down.discard(event.name)
             for index in (self.index, self._raw_index):
                 index.gone(event.name)
 
-    def _probed(self, backend: str, probe: Probe) -> None:
+    def _probed(self, backend: str, probe: Probe, seconds: float) -> None:
         """A new process has nothing; a model that is not loaded has nothing; a sleeping server has nothing."""
         before = self._probes.get(backend)
         if not probe.up:
+            self._down |= {backend} if not probe.loading else set()
             return
         self._probes[backend] = probe
+        came_back = backend in self._down and before is not None and before.mark is None
+        self._down.discard(backend)
+        away = {model.name.removesuffix(":latest") for model in probe.models if model.resident is False}
+        if self._latest.get(backend, 0.0) > self._clock.now() - seconds:
+            away = set()  # loaded for an answer that ended while the server was looked at
         for index in (self.index, self._raw_index):
-            if before is not None and before.mark != probe.mark:
+            if came_back or (before is not None and before.mark != probe.mark):
                 index.drop(backend, "backend_restarted")
             elif probe.sleeping and not (before and before.sleeping):
                 index.drop(backend, "model_loaded")
-            away = {model.name.removesuffix(":latest") for model in probe.models if model.resident is False}
-            was = {model.name.removesuffix(":latest") for model in before.models if model.resident} if before else away
             for model in index.models(backend):
-                if model.removesuffix(":latest") in away & was:
+                if model.removesuffix(":latest") in away:
                     index.drop(backend, "model_loaded", model)
 
 

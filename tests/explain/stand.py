@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,3 +98,12 @@ class Desk:
     async def _get(self, path: str) -> Any:
         response = await fetch(self.gateway.admin + path)
         return response.json() if response.status == 200 else None
+
+
+async def looked_at(gateway: GatewayProcess, backend: str, since: float, *, up: bool = True) -> None:
+    """Wait until the gateway has probed this backend after that time (seconds since the epoch), and found it so."""
+    while True:
+        rows = (await fetch(f"{gateway.admin}/status")).json()["backends"]
+        if any(row["name"] == backend and row["probed"] > since and row["up"] is up for row in rows):
+            return
+        await asyncio.sleep(0.1)

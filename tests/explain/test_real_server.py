@@ -4,7 +4,6 @@ of somebody else's is all it takes to lose a prefix. The gateway edits nothing h
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -15,8 +14,7 @@ import pytest_asyncio
 
 from gateway.engine.gguf import Model
 from gateway.engine.server import EngineServer
-from tests.explain.stand import TOOLS, Desk, Told, answered, chat, said, system
-from tests.support.clients import fetch
+from tests.explain.stand import TOOLS, Desk, Told, answered, chat, looked_at, said, system
 from tests.support.engine import ModelFile, needs_engine
 from tests.support.process import GatewayProcess
 
@@ -32,14 +30,6 @@ class Lab:
 
     def desk(self, name: str) -> Desk:
         return Desk(self.gateway, name)
-
-    async def looked_at(self, backend: str, since: float) -> None:
-        """Wait until the gateway has probed this backend again."""
-        while True:
-            rows = (await fetch(f"{self.gateway.admin}/status")).json()["backends"]
-            if next(row["probed"] for row in rows if row["name"] == backend) > since:
-                return
-            await asyncio.sleep(0.1)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -164,7 +154,7 @@ async def test_backend_restarted(lab: Lab) -> None:
     desk, head = lab.desk("restart"), system("Hanna")
     first = await begin(desk, head)
     lab.engines["solo"].restart()
-    await lab.looked_at("solo", since=time.time())
+    await looked_at(lab.gateway, "solo", since=time.time())
     told = await desk.ask(chat("solo", head, FIRST, answered(first.text), SECOND, tools=TOOLS))
     assert (told.reason, told.cached, told.row["expected"]) == ("backend_restarted", 0, 0)
     assert told.row["lost_tokens"] > 0.9 * first.row["prompt"]
