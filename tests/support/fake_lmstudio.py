@@ -6,8 +6,9 @@
 
 Prompts are really rendered and compared token by token, but no reply tells what was reused: only the time to the first token
 does. Kept apart: what is in memory (lmstudio_instances), what is said about it (lmstudio_catalog), how it is told
-(replies.lmstudio). Not simulated: its WebSocket API, downloads, images, plug-ins, the prompt cache behind the slots. How a
-request ends whose model is unloaded under it is a guess: an error in the stream, or 400.
+(replies.lmstudio). Of its WebSocket API there is only the beginning (lmstudio_sockets). Not simulated: the rest of that API,
+downloads, images, plug-ins, the prompt cache behind the slots. How a request ends whose model is unloaded under it is a guess:
+an error in the stream, or 400.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 from aiohttp import web
 
 from gateway.clock import Clock
-from tests.support import lmstudio_catalog
+from tests.support import lmstudio_catalog, lmstudio_sockets
 from tests.support.fake_server import FakeServer, Refused, Served, json_body
 from tests.support.kvcache import tokenize
 from tests.support.lmstudio_instances import UNLOADED, Instance, Instances, LmModel
@@ -43,7 +44,10 @@ Messages = list[dict[str, Any]]
 
 
 class FakeLmStudio(FakeServer):
-    """key: an API token that is asked for; settings: of Instances (jit, auto_evict, parallel, load_seconds)."""
+    """key: an API token that is asked for; settings: of Instances (jit, auto_evict, parallel, load_seconds).
+
+    heard: (path, message) of what its SDKs asked: None for a greeting, the names in the first message of a socket.
+    """
 
     def __init__(
         self,
@@ -59,13 +63,14 @@ class FakeLmStudio(FakeServer):
         self.since = tuple(map(int, re.findall(r"\d+", version)[:3]))
         self.key = key
         self.instances = Instances(models or (LmModel("tiny"),), self.clock, **settings)
+        self.heard: list[tuple[str, Any]] = []
         self._threads: dict[str, Messages] = {}
         self._ids = itertools.count(1)
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         handlers = dict.fromkeys((*PATHS, *V0_PATHS), self.respond) | {CHAT: self.chat}
         answers = [web.post(path, handler) for path, handler in handlers.items() if self.since >= SINCE.get(path, ())]
-        return [*answers, *lmstudio_catalog.routes(self)]
+        return [*answers, *lmstudio_catalog.routes(self), *lmstudio_sockets.routes(self)]
 
     # OpenAI's and Anthropic's APIs, and REST v0
 
