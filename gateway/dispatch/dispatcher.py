@@ -59,6 +59,10 @@ class Dispatcher:
     def waiting(self, backend: str) -> int:
         return self._admission.waiting(backend)
 
+    def load(self, backend: str) -> int:
+        """Requests that a new one would have to share this backend with, or wait behind."""
+        return self._fleet.load(backend) + self.waiting(backend)
+
     @asynccontextmanager
     async def open(self, order: Order, flight: Flight, deadline: Deadline) -> AsyncIterator[Reply]:
         """Raises Refusal or UpstreamError (also for a deadline's sake Expired, from the caller's own deadline)."""

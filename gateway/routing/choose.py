@@ -21,7 +21,7 @@ def choose(
     asked: str | None, path: str, fleet: FleetView, catalog: Catalog, identity: str, load: Callable[[str], int]
 ) -> Route:
     """asked: the model as the client named it; path: of the dialect table; identity: name of the listener's own backend;
-    load: requests in flight at a backend.
+    load: requests at a backend, in flight or waiting for it.
 
     Raises UnknownModel with a sentence that names what there is.
     """

@@ -26,7 +26,7 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
     call = await read_call(exchange, endpoint)
     flight.read = gateway.clock.now()
     home = gateway.home(exchange.door)
-    route = choose(call.model, call.path, fleet.view, now.catalog, home.name if home else "", fleet.load)
+    route = choose(call.model, call.path, fleet.view, now.catalog, home.name if home else "", gateway.dispatcher.load)
     flight.label, flight.decision = route.label, route.decision
     flight.lap("route")
     call = gateway.sort(call, flight)
