@@ -12,6 +12,7 @@ from gateway.backends import KINDS
 from gateway.dialects import ENDPOINTS
 from gateway.routing.fleet import BackendView, Catalog, FleetView, NamedModel, is_glob
 from gateway.server import naming
+from gateway.values import Target
 
 Row = Mapping[str, Any]
 
@@ -83,15 +84,13 @@ def _reaching(path: str, fleet: FleetView) -> list[BackendView]:
 
 def _row_of(named: NamedModel, path: str, key: str, fleet: FleetView) -> Row | None:
     """The row of the first target that this list can reach. A configured model that no list shows yet gets a bare one."""
-    reaching = _reaching(path, fleet)
-    bare: Row | None = None
-    for backend in reaching:
-        for target in named.targets or ():
-            if target.backend == backend.name:
-                model = backend.models.get(backend.own_name(target.model or "") or "")
-                if model and (row := model.rows.get(SOURCE.get(path, path))):
-                    return row
-                bare = {"object": "model", "owned_by": "warmgate"} if key == "data" else {}
-        if not named.targets and (own := backend.own_name(named.name)):
-            return backend.models[own].rows.get(SOURCE.get(path, path))
-    return bare if path not in ("/api/ps", "/api/v1/models") else None
+    reaching = {backend.name: backend for backend in _reaching(path, fleet)}
+    targets = named.targets or tuple(Target(name, named.name) for name in reaching)
+    for target in targets:
+        backend = reaching.get(target.backend)
+        model = backend.models.get(backend.own_name(target.model or "") or "") if backend else None
+        if model and (row := model.rows.get(SOURCE.get(path, path))):
+            return row
+    if path in ("/api/ps", "/api/v1/models") or not any(target.backend in reaching for target in named.targets):
+        return None
+    return {"object": "model", "owned_by": "warmgate"} if key == "data" else {}

@@ -14,9 +14,7 @@ from gateway.values import ModelInfo, Target
 def backend(name: str, kind: str, *models: str) -> BackendView:
     """A backend that lists these models under all of its kind's lists, each row with a field that only it knows."""
     rows = {
-        model: ModelInfo(
-            model, rows={path: {lists.NAMES.get(path, ("id",))[0]: model, "of": name} for path in lists_of(kind)}
-        )
+        model: ModelInfo(model, rows={path: {lists.NAMES.get(path, ("id",))[0]: model, "of": name} for path in lists_of(kind)})
         for model in models
     }
     return BackendView(name, kind, KINDS[kind].serves, up=True, known=True, latest=KINDS[kind].latest, models=rows)
@@ -68,6 +66,14 @@ def test_names_of_the_configuration_come_first_with_the_row_of_their_target() ->
     assert [row["name"] for row in tags] == ["coder", "gpt-4o", "nowhere", "q:7b"], "the second target can be reached here"
     assert [row["model"] for row in tags[:3]] == ["coder", "gpt-4o", "nowhere"]
     assert all(row["of"] == "o" for row in tags)
+
+
+def test_a_name_has_the_row_of_its_first_target_whatever_the_order_of_backends() -> None:
+    fleet = backend("a", "openai", "small"), backend("b", "openai", "large")
+    coder = NamedModel("coder", (), (Target("b", "large"), Target("a", "small")))
+    assert shown("/v1/models", *fleet, models=(coder,))[0]["of"] == "b"
+    anywhere = NamedModel("large")
+    assert shown("/v1/models", *fleet, models=(anywhere,))[0]["of"] == "b"
 
 
 def test_ps_shows_no_model_that_is_not_loaded() -> None:
