@@ -1,4 +1,4 @@
-"""Durations, sizes and rates as people write them: `30s`, `5m`, `64MiB`, `300/s`. Pure.
+"""Durations and sizes as people write them: `30s`, `5m`, `64MiB`. Pure.
 
 The `*_PATTERN` constants are what the parsers accept, as anchored regular expressions that JavaScript reads too: they are
 part of the configuration's JSON schema. Error sentences never repeat the text that was given: it may have come from a secret.
@@ -17,12 +17,10 @@ _BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 
 DURATION_PATTERN = "^(?=[0-9])(?:0|" + "".join(f"(?:{_NUMBER}{unit})?" for unit in _SECONDS) + ")$"
 SIZE_PATTERN = rf"^{_NUMBER} ?(?:[kKmMgGtT][iI]?)?[bB]$|^[0-9]{{1,18}}$"
-RATE_PATTERN = rf"^{_NUMBER} ?/ ?s$"
 
 _DURATION = re.compile(DURATION_PATTERN)
 _DURATION_PART = re.compile(rf"({_NUMBER})(ms|[wdhms])")
 _SIZE = re.compile(SIZE_PATTERN)
-_RATE = re.compile(RATE_PATTERN)
 
 
 def parse_duration(text: str) -> float:
@@ -46,15 +44,6 @@ def parse_size(text: str) -> int:
         raise ValueError("not a size; write bytes, or a number and a unit such as 512kB, 64MiB or 20GiB")
     number = text.rstrip(" kKmMgGtTiIbB")
     return int(Fraction(number) * _BYTES[text[len(number) :].strip().lower()])
-
-
-def parse_rate(text: str) -> float:
-    """Tokens per second in `300/s`. Raises ValueError with a sentence that says how to write it."""
-    text = text.strip()
-    rate = float(text.partition("/")[0]) if _RATE.fullmatch(text) else 0.0
-    if rate <= 0:
-        raise ValueError("not a rate; write tokens per second such as 300/s")
-    return rate
 
 
 def show_duration(seconds: float) -> str:

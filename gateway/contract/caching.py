@@ -88,8 +88,6 @@ def _most(cached: int | None, prompt: int | None) -> bool:
 # vLLM's own counters
 
 HITS = re.compile(r"^vllm:(?:gpu_)?prefix_cache_hits(?:_total)?(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
-BLOCK = 16
-"""Tokens of a block unless the server was started otherwise."""
 
 
 async def vllm_hits(server: Server) -> Finding:

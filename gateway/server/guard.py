@@ -233,17 +233,11 @@ def token_valid(headers: Mapping[str, str], token: str | None) -> bool:
     return any(_matches_any(value, [token]) for value in sent)
 
 
-def admin_allowed(method: str, headers: Mapping[str, str], token: str | None) -> bool:
-    """Whether an admin request may run: the token is valid, and what changes something does not come from a foreign page.
-
-    Other pages on this machine are foreign too: they may use models, not reload the gateway or drop its caches. To tell 401
-    from 403, ask `token_valid` and `same_origin` one by one.
-    """
-    return token_valid(headers, token) and same_origin(method, headers)
-
-
 def same_origin(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether the request only reads, or no page of another origin sent it."""
+    """Whether the request only reads, or no page of another origin sent it.
+
+    Other pages on this machine are foreign too: they may use models, not reload the gateway or drop its caches.
+    """
     if method in ("GET", "HEAD", "OPTIONS") or (origin := headers.get("Origin")) is None:
         return True
     match = _ORIGIN.fullmatch(origin.lower()) if len(origin) <= _LONGEST else None

@@ -12,7 +12,6 @@ from multidict import CIMultiDict
 
 from gateway.server import guard
 from gateway.server.guard import (
-    admin_allowed,
     authenticate,
     cors_headers,
     destructive,
@@ -397,7 +396,6 @@ def test_an_empty_key_locks_instead_of_opening() -> None:
 )
 def test_admin_token(headers: dict[str, str], valid: bool) -> None:
     assert token_valid(CIMultiDict(headers), "tok") is valid
-    assert admin_allowed("GET", CIMultiDict(headers), "tok") is valid
     assert token_valid(CIMultiDict(headers), None)
 
 
@@ -420,8 +418,6 @@ def test_admin_changes_are_not_for_other_pages(method: str, origin: str | None, 
     if origin is not None:
         headers["Origin"] = origin
     assert same_origin(method, headers) is passes
-    assert admin_allowed(method, headers, None) is passes
-    assert not admin_allowed(method, headers, "tok")
 
 
 def test_two_names_that_cannot_be_read_are_not_the_same() -> None:
