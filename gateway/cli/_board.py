@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KEEP = 500  # finished requests that are summed up
-WARM = 0.5  # share of its prompt from which on a request counts as warm
+WARM = 0.9  # share of its prompt from which on a request counts as warm
+COLD = 0.1  # share below which it counts as cold
+NEWEST_MESSAGE = 64  # tokens that any warm request still computes: what the user has just written
 GATEWAYS_OWN = ("canonical", "placement", "snapshot", "warmup")
 
 Row = Mapping[str, Any]
@@ -57,21 +59,28 @@ class Board:
 def summary(rows: Iterable[Row]) -> dict[str, Any]:
     """Reuse over the requests whose server told it, medians of the time to the first token (seconds), seconds saved and lost.
 
-    None where nothing is known. `saved_seconds` is the gateway's own share: what the server would have reused anyway is not
-    counted.
+    Requests that are partly warm are in neither median. None where nothing is known. `saved_seconds` is the gateway's own
+    share: what the server would have reused anyway is not counted.
     """
     rows = list(rows)
     told = [row for row in rows if row["cached"] is not None and row["prompt"]]
     prompt, cached = (sum(row[key] for row in told) for key in ("prompt", "cached"))
     timed = [row for row in told if row["ttft"] is not None]
-    warm = [row["ttft"] for row in timed if row["cached"] >= WARM * row["prompt"]]
-    cold = [row["ttft"] for row in timed if row["cached"] < WARM * row["prompt"]]
+    warm, cold = ([row["ttft"] for row in timed if warmth(row) == wanted] for wanted in ("warm", "cold"))
     return {
         "reused": {"requests": len(told), "prompt": prompt, "cached": cached, "share": cached / prompt if prompt else None},
         "ttft": {"warm": statistics.median(warm) if warm else None, "cold": statistics.median(cold) if cold else None},
         "saved_seconds": sum(row["saved"].get(by) or 0.0 for row in rows for by in GATEWAYS_OWN),
         "lost_seconds": sum(row["lost_seconds"] or 0.0 for row in rows),
     }
+
+
+def warmth(row: Row) -> str:
+    """`warm`, `cold` or `partial`, as the status page counts. The row's prompt is more than 0 and its reuse is known."""
+    prompt, cached = row["prompt"], row["cached"]
+    if cached > 0 and (cached >= WARM * prompt or prompt - cached <= NEWEST_MESSAGE):
+        return "warm"
+    return "cold" if cached < COLD * prompt else "partial"
 
 
 def breakers(rows: Iterable[Row], most: int = 8) -> list[dict[str, Any]]:

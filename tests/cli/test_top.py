@@ -86,6 +86,23 @@ def test_what_is_not_known_is_not_summed_up() -> None:
     assert (empty["reused"]["share"], empty["ttft"]) == (None, {"warm": None, "cold": None})
 
 
+@pytest.mark.parametrize(
+    ("prompt", "cached", "counts_as"),
+    [
+        (1000, 900, "warm"),
+        (1000, 899, "partial"),
+        (1000, 100, "partial"),
+        (1000, 99, "cold"),
+        (200, 136, "warm"),
+        (200, 135, "partial"),
+        (50, 0, "cold"),
+    ],
+)
+def test_warm_and_cold_are_what_the_page_says(prompt: int, cached: int, counts_as: str) -> None:
+    found = summary([row("a", prompt=prompt, cached=cached, ttft=2.0)])["ttft"]
+    assert found == {"warm": None, "cold": None, **({counts_as: 2.0} if counts_as != "partial" else {})}
+
+
 def test_breakers_are_ranked_by_seconds_and_then_tokens() -> None:
     lost = {"reason": "system_changed", "section": "place and time"}
     rows = [
