@@ -61,6 +61,11 @@ def listed(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items()) or "nothing"
 
 
+def counted(count: int | None, noun: str) -> str:
+    """`1 model`, `2 models`, `unknown models`."""
+    return f"{'unknown' if count is None else count} {noun}{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """One fact about a server.

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.backends import KINDS
 from gateway.backends.openai import CONTEXT_KEYS
-from gateway.contract.base import ALL, Finding, Probe, judged, listed, ok, skipped
+from gateway.contract.base import ALL, Finding, Probe, counted, judged, listed, ok, skipped
 from gateway.contract.heard import Heard
 from gateway.contract.server import Server
 
@@ -16,7 +16,7 @@ async def kind(server: Server) -> Finding:
     """What `auto` takes it for."""
     seen = await KINDS["auto"].probe(server.control)
     told = f"{seen.kind} {seen.version or ''}".strip()
-    detail = f"{told}, {len(seen.models)} models, {seen.slots or 'unknown'} slots"
+    detail = f"{told}, {counted(len(seen.models), 'model')}, {counted(seen.slots, 'slot')}"
     return judged(seen.kind == server.kind.name, detail, server.kind.name, kind=seen.kind, version=seen.version)
 
 

@@ -49,7 +49,9 @@ class Report:
     def summary(self) -> str:
         count = Counter(row.finding.result for row in self.rows)
         what = " ".join(part for part in (self.kind, self.version) if part)
-        return f"{what}: {count['ok']} ok, {count['differs']} differ, {count['skipped']} skipped in {self.seconds:.1f} s"
+        differ = "differs" if count["differs"] == 1 else "differ"
+        counts = f"{count['ok']} ok, {count['differs']} {differ}, {count['skipped']} skipped"
+        return f"{what}: {counts} in {self.seconds:.1f} s"
 
     def data(self) -> dict[str, Any]:
         return {

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gateway import __version__
 from gateway.contract import Finding, examine
-from gateway.contract.report import Masking
+from gateway.contract.base import counted
+from gateway.contract.report import Masking, Report, Row
 from tests.support.engine import ModelFile, StartEngine, needs_engine
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_vllm import FakeVllm
@@ -89,3 +90,14 @@ def test_nothing_to_mask() -> None:
     assert Masking("http://h", "m").url == "http://***"
     assert Masking("", "m").text("as it is") == "as it is"
     assert Path(Masking("http://h:1", "/m").model) == Path("m")
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "0 differ"), (1, "1 differs"), (2, "2 differ")])
+def test_one_differs_and_two_differ(count: int, words: str) -> None:
+    rows = tuple(Row("x", "", "", Finding("differs", ""), 0.0) for _ in range(count))
+    assert f" {words}, " in Report("", "ollama", None, "", "", 1.0, rows).summary
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "0 models"), (1, "1 model"), (2, "2 models"), (None, "unknown models")])
+def test_counts_have_their_noun(count: int | None, words: str) -> None:
+    assert counted(count, "model") == words
