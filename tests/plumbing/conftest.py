@@ -7,9 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-pytest.register_assert_rewrite("tests.plumbing.rig")
-
-from tests.plumbing.rig import Rig, running  # noqa: E402
+from tests.plumbing.rig import Rig, running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

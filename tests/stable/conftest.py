@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-pytest.register_assert_rewrite("tests.stable.stand")
-
-from tests.stable.stand import Stand, standing  # noqa: E402
+from tests.stable.stand import Stand, standing
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
