@@ -148,9 +148,10 @@ class _Links:
         """Reasoning that stands alone is part of no prompt but the next, so it has no node of its own."""
         if is_reasoning(message):
             return
-        first, start, own = len(self.digests), self._size, said(self._secret, message)
-        size = start + MESSAGE + _size(message)
-        long = [text for text in _texts(message) if len(text) > STEP]
+        first, start, own = len(self.digests), self._size, own_digest(self._secret, message)
+        texts = list(_texts(message))
+        size = start + MESSAGE + sum(map(len, texts)) + _besides(message.data)
+        long = [text for text in texts if len(text) > STEP]
         if long and message.role != "assistant":
             self._state.update(b"\x00message" + message.role.encode())
             for text in long:
@@ -177,6 +178,15 @@ class _Links:
         self.sizes.append(self._size)
 
 
+def own_digest(secret: bytes, message: Message) -> bytes:
+    """What `said` gives, at a third of its cost for the commonest message of all: an answer that is nothing but text."""
+    if message.role == "assistant" and len(message.texts) == 1 and "tool_calls" not in message.data:
+        text = message.texts[0].text
+        if "<think" not in text and isinstance(message.data.get("content"), str):
+            return digest(secret, b"assistant", encode(text.strip()), b"|")
+    return said(secret, message)
+
+
 def _texts(message: Message) -> Iterator[str]:
     """The texts of a message, the results of tools among them."""
     for text in message.texts:
@@ -198,10 +208,9 @@ def _strings(content: Any) -> Iterator[str]:
             yield part["text"]
 
 
-def _size(message: Message) -> int:
-    """Characters of what a template renders of a message, about."""
-    data, size = message.data, sum(len(text) for text in _texts(message))
-    content = data.get("content")
+def _besides(data: Any) -> int:
+    """Characters of what a template renders of a message besides its texts, about."""
+    size, content = 0, data.get("content")
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and "image" in str(part.get("type", "")):
             size += IMAGE

@@ -51,7 +51,8 @@ def differ(
     nodes = common(new, old)
     shared, part = new.size_at(nodes), new.part_at(nodes)
     old_part = old.part_at(nodes)
-    seen = {one.own for one in old.parts}
+    goes_on = nodes == len(old.digests)
+    seen = set() if goes_on else {one.own for one in old.parts}
     behind = [one for one in new.parts if one.first >= nodes or (part is not None and one is part)]
     again = sum(one.size for one in behind if one.own in seen)
     if part is not None and old_part is not None and part.kind == old_part.kind and part.own not in seen:

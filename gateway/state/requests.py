@@ -32,14 +32,15 @@ class Requests:
         self._keep = keep
         self._clock = clock or SystemClock()
         self._finished: OrderedDict[str, Record] = OrderedDict()  # oldest first
-        self._running: dict[str, InFlight] = {}
+        self._running: dict[tuple[str, int], InFlight] = {}  # an id may be a client's, and used twice
 
     def on_event(self, event: Any) -> None:
         if isinstance(event, RequestStarted):
-            self._running[event.id] = InFlight(event.id, event.backend, self._clock.wall())
+            self._running[event.id, event.number] = InFlight(event.id, event.backend, self._clock.wall())
         elif isinstance(event, RequestLeft):
             self._left(event)
         elif isinstance(event, RequestClosed):
+            self._running.pop((event.record.id, event.number), None)
             self._closed(event.record)
 
     def recent(self, limit: int | None = None) -> list[Record]:
@@ -56,12 +57,11 @@ class Requests:
         return sorted(self._running.values(), key=lambda request: request.started)
 
     def _left(self, event: RequestLeft) -> None:
-        running = self._running.get(event.id)
+        running = self._running.get((event.id, event.number))
         if running is not None and running.backend == event.backend:  # else it has already moved on to another backend
-            del self._running[event.id]
+            del self._running[event.id, event.number]
 
     def _closed(self, record: Record) -> None:
-        self._running.pop(record.id, None)
         if not (_plain(record.path) and _plain(record.client.agent) and _plain(record.model or "")):
             client = replace(record.client, agent=_name(record.client.agent))
             model = None if record.model is None else _name(record.model)

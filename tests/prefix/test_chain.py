@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.canonical.digests import said
 from gateway.dialects.prompt_read import read
-from gateway.prefix.chain import LONG, MESSAGE, STEP, Chain, build, common, slid
+from gateway.prefix.chain import LONG, MESSAGE, STEP, Chain, build, common, own_digest, slid
 
 SECRET = b"secret"
 CHAT = "/v1/chat/completions"
@@ -126,6 +127,15 @@ def test_a_window_that_slides_is_recognised(gone: int, kept: int) -> None:
     before, after = of("S", talk), of("S", [*talk[gone:], ("user", "new")])
     assert slid(before.messages, after.messages, 0) == gone
     assert slid(before.messages, of("S", [("user", "other")]).messages, 0) == 0
+
+
+@given(texts, st.sampled_from(("user", "assistant", "tool")), st.booleans())
+def test_the_short_way_to_a_messages_digest_ends_where_the_long_one_does(text: str, role: str, calls: bool) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    message = {"role": role, "content": text, **({"tool_calls": [call]} if calls else {})}
+    prompt = read(CHAT, {"model": "m", "messages": [message]})
+    assert prompt is not None
+    assert own_digest(SECRET, prompt.messages[0]) == said(SECRET, prompt.messages[0])
 
 
 def test_digests_say_nothing_without_the_secret() -> None:
