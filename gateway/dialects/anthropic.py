@@ -97,7 +97,7 @@ class Anthropic:
     def error_event(self, status: int, code: str, message: str, request_id: str) -> bytes:
         return sse(_error(status, code, message, request_id), event="error")
 
-    def heartbeat(self, path: str) -> bytes:
+    def heartbeat(self, path: str, model: str = "") -> bytes:
         return HEARTBEAT
 
 

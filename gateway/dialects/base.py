@@ -72,8 +72,11 @@ class Dialect(Protocol):
     def error_event(self, status: int, code: str, message: str, request_id: str) -> bytes:
         """Bytes that tell a client in the middle of a stream that it failed; never a clean end. Starts at an event boundary."""
 
-    def heartbeat(self, path: str) -> bytes:
-        """Bytes that keep a client waiting without being a token. May stand at any event boundary."""
+    def heartbeat(self, path: str, model: str = "") -> bytes:
+        """Bytes that keep a client waiting without being a token. May stand at any event boundary.
+
+        model: as the client named it, for events that carry it.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class LlamaCpp:
     def error_event(self, status: int, code: str, message: str, request_id: str) -> bytes:
         return sse(_error(status, code, message))
 
-    def heartbeat(self, path: str) -> bytes:
+    def heartbeat(self, path: str, model: str = "") -> bytes:
         return events.COMMENT
 
 

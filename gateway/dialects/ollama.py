@@ -17,9 +17,8 @@ from gateway.dialects.taps import DocumentTap, Reader, StreamTap
 from gateway.wire import ndjson
 from gateway.wire.lenient import dumps
 
-_NOTHING = {"model": "", "created_at": "1970-01-01T00:00:00Z"}
-CHAT_HEARTBEAT = line({**_NOTHING, "message": {"role": "assistant", "content": ""}, "done": False})
-GENERATE_HEARTBEAT = line({**_NOTHING, "response": "", "done": False})
+CHAT_HEARTBEAT = {"message": {"role": "assistant", "content": ""}, "done": False}
+GENERATE_HEARTBEAT = {"response": "", "done": False}
 
 
 class OllamaReader(Reader):
@@ -59,8 +58,9 @@ class Ollama:
     def error_event(self, status: int, code: str, message: str, request_id: str) -> bytes:
         return line({"error": message, "code": code})
 
-    def heartbeat(self, path: str) -> bytes:
-        return GENERATE_HEARTBEAT if path.rstrip("/").endswith("/generate") else CHAT_HEARTBEAT
+    def heartbeat(self, path: str, model: str = "") -> bytes:
+        beat = GENERATE_HEARTBEAT if path.rstrip("/").endswith("/generate") else CHAT_HEARTBEAT
+        return line({"model": model, "created_at": "1970-01-01T00:00:00Z", **beat})
 
 
 DIALECT = Ollama()

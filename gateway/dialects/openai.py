@@ -59,7 +59,7 @@ class OpenAI:
     def error_event(self, status: int, code: str, message: str, request_id: str) -> bytes:
         return sse({"error": openai_error(status, code, message)})
 
-    def heartbeat(self, path: str) -> bytes:
+    def heartbeat(self, path: str, model: str = "") -> bytes:
         return events.COMMENT
 
 

@@ -10,15 +10,12 @@ from gateway.dialects.counts import Json, as_dict
 from gateway.dialects.openai import ChoicesReader, OpenAI
 from gateway.dialects.shapes import sse
 
-HEARTBEAT = sse(
-    {
-        "id": "chatcmpl-keepalive",
-        "object": "chat.completion.chunk",
-        "created": 0,
-        "model": "",
-        "choices": [{"index": 0, "delta": {}, "finish_reason": None}],
-    }
-)
+HEARTBEAT = {
+    "id": "chatcmpl-keepalive",
+    "object": "chat.completion.chunk",
+    "created": 0,
+    "choices": [{"index": 0, "delta": {}, "finish_reason": None}],
+}
 """A chunk that adds nothing. Comment lines do not count as life for several clients, and crash others."""
 
 
@@ -39,8 +36,8 @@ class OpenAIChat(OpenAI):
     name = "openai_chat"
     reader = ChatReader
 
-    def heartbeat(self, path: str) -> bytes:
-        return HEARTBEAT
+    def heartbeat(self, path: str, model: str = "") -> bytes:
+        return sse({**HEARTBEAT, "model": model})
 
 
 DIALECT = OpenAIChat()

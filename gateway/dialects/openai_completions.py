@@ -6,15 +6,12 @@ from gateway.dialects.counts import Json
 from gateway.dialects.openai import ChoicesReader, OpenAI
 from gateway.dialects.shapes import sse
 
-HEARTBEAT = sse(
-    {
-        "id": "cmpl-keepalive",
-        "object": "text_completion",
-        "created": 0,
-        "model": "",
-        "choices": [{"index": 0, "text": "", "logprobs": None, "finish_reason": None}],
-    }
-)
+HEARTBEAT = {
+    "id": "cmpl-keepalive",
+    "object": "text_completion",
+    "created": 0,
+    "choices": [{"index": 0, "text": "", "logprobs": None, "finish_reason": None}],
+}
 """A chunk that adds nothing."""
 
 
@@ -28,8 +25,8 @@ class OpenAICompletions(OpenAI):
     name = "openai_completions"
     reader = CompletionsReader
 
-    def heartbeat(self, path: str) -> bytes:
-        return HEARTBEAT
+    def heartbeat(self, path: str, model: str = "") -> bytes:
+        return sse({**HEARTBEAT, "model": model})
 
 
 DIALECT = OpenAICompletions()

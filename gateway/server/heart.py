@@ -22,6 +22,8 @@ from gateway.values import Call
 SPACE = b" "
 """Beat of a reply that is one JSON document: white space may stand in front of it."""
 
+LONGEST_NAME = 256  # characters of a model's name that a beat repeats
+
 STREAM_TYPES = {"ollama": "application/x-ndjson"}
 
 
@@ -31,7 +33,7 @@ class Heart:
     def __init__(self, exchange: Exchange, call: Call, endpoint: Endpoint, config: Heartbeat):
         self._exchange, self._stream = exchange, call.stream
         self._ends_once = ends_once(call)
-        self._frame = endpoint.dialect.heartbeat(call.path) if call.stream else SPACE
+        self._call, self._dialect = call, endpoint.dialect
         self._type = STREAM_TYPES.get(call.dialect, "text/event-stream") if call.stream else "application/json"
         self._before = config.before_headers if call.stream else config.non_stream
         self._after = config.after_headers if call.stream else config.non_stream
@@ -75,6 +77,11 @@ class Heart:
         tap = exchange.tap
         return tap is None or (tap.at_boundary and not (tap.seen.finished and self._ends_once))
 
+    def _frame(self) -> bytes:
+        model = self._call.model or ""
+        named = model if len(model) <= LONGEST_NAME and model.isprintable() else ""
+        return self._dialect.heartbeat(self._call.path, named) if self._stream else SPACE
+
     async def _pulse(self) -> None:
         exchange = self._exchange
         try:
@@ -84,6 +91,6 @@ class Heart:
                 exchange.early = True
             if exchange.response is not None and (self._stream or exchange.early):
                 exchange.sent = self._loop.time()
-                await exchange.response.write(self._frame)
+                await exchange.response.write(self._frame())
         except ConnectionError:
             pass  # the handler is being told the same

@@ -75,6 +75,8 @@ async def test_a_beat_is_in_the_words_of_the_dialect(rig: Rig) -> None:
         response, _ = await ask(rig, call)
         beats[name] = response.body.removesuffix(call.whole())
     assert beats["anthropic"].startswith(b"event: ping\n")
+    for name in ("openai_chat", "openai_completions", "ollama_chat", "ollama_generate"):
+        assert f'"model":"{CALLS[name].model}"'.encode() in beats[name].replace(b" ", b"")
     assert b'"delta":{}' in beats["openai_chat"].replace(b" ", b"")
     assert b'"text":""' in beats["openai_completions"].replace(b" ", b"")
     assert b'"done":false' in beats["ollama_chat"].replace(b" ", b"")
