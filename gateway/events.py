@@ -18,10 +18,14 @@ log = logging.getLogger("warmgate.events")
 
 @dataclass(frozen=True, slots=True)
 class RequestStarted:
-    """A request has been given to a backend (published again for the new backend after a retry)."""
+    """A request has been given to a backend (published again for the new backend after a retry).
+
+    id: may be the client's own, and then several requests' at once; number: the flight's, unlike any other.
+    """
 
     id: str
     backend: str
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,13 @@ class RequestLeft:
 
     id: str
     backend: str
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RequestClosed:
     record: Record
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,11 +145,11 @@ class Dispatcher:
         """Count the request as in flight at this backend, and say so outward."""
         state.in_flight += 1
         flight.backend = state.name
-        self._bus.publish(RequestStarted(flight.id, state.name))
+        self._bus.publish(RequestStarted(flight.id, state.name, flight.number))
 
     def _stop(self, state: BackendState, flight: Flight) -> None:
         state.in_flight -= 1
-        self._bus.publish(RequestLeft(flight.id, state.name))
+        self._bus.publish(RequestLeft(flight.id, state.name, flight.number))
 
     def _capacity(self, state: BackendState) -> int | None:
         """What the server says that it works on at once; else what the configuration says; else no limit of ours."""

@@ -6,16 +6,21 @@ One writer: the handler that serves the request (relay or warm-up, and dispatch 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from gateway.clock import Clock
 from gateway.state.trace import Trace
 from gateway.values import Client, First, Outcome, Record, Usage
 
+_NUMBERS = count(1)
+
 
 @dataclass(slots=True)
 class Flight:
     """Times are monotonic seconds. read: the request had been read completely (TTFT counts from here); edits: what was changed
-    in the prompt, as the reply's header tells it; trace: what is known of its prompt, None if it has none."""
+    in the prompt, as the reply's header tells it; trace: what is known of its prompt, None if it has none; number: unlike any
+    other flight's, which an id that the client brings need not be.
+    """
 
     id: str
     client: Client
@@ -44,6 +49,7 @@ class Flight:
     status: int = 0
     outcome: Outcome = "internal_error"
     error: str | None = None
+    number: int = field(default_factory=_NUMBERS.__next__)
 
     def __post_init__(self) -> None:
         self.begun, self.wall = self.clock.now(), self.clock.wall()

@@ -102,6 +102,13 @@ class Gateway:
         self.running += 1
         return Flight(request_id, Client(request.remote or "", agent), self.clock, request.path)
 
+    def unparsed(self, request: BaseRequest, status: int, code: str) -> str:
+        """Count a request that is refused because it could not be parsed. Returns its id."""
+        flight = self.begin(request)
+        flight.ends(status, "refused", code)
+        self.close(flight)
+        return flight.id
+
     def home(self, door: Listener) -> BackendState | None:
         """The backend that a listener looks like: the first of its identity, else the first."""
         states = self.fleet.states.values()
@@ -127,7 +134,7 @@ class Gateway:
         self.running -= 1
         record, explanation = self.accounting.settle(flight.record(), flight.trace, edited=bool(flight.edits))
         self.log.add(record, explanation)
-        self.bus.publish(RequestClosed(record))
+        self.bus.publish(RequestClosed(record, flight.number))
 
     def destructive(self, method: str, path: str) -> bool:
         """Whether `passthrough: safe` refuses this path: what any server would be harmed by, and what these kinds would."""

@@ -196,6 +196,7 @@ async def test_one_after_another_and_a_bound_on_those_who_wait() -> None:
         await server.wait_for(CHAT)
         while made.dispatcher.waiting("b0") < 2:
             await asyncio.sleep(0.001)
+        assert len({flight.number for flight in flights}) == 3, "though their id is the same"
         assert made.dispatcher.load("b0") == 3, "who waits is in front of a new request too"
         with pytest.raises(Busy) as raised:
             await made.ask(queue=2)

@@ -73,6 +73,13 @@ def test_a_request_ends_by_leaving_or_closing() -> None:
     assert requests_after(RequestLeft("a", "ollama")).in_flight() == []
 
 
+def test_two_requests_with_the_same_id_are_two() -> None:
+    both = [RequestStarted("a", "ollama", 1), RequestStarted("a", "ollama", 2)]
+    assert [request.started for request in requests_after(*both).in_flight()] == [1.0, 2.0]
+    assert [request.started for request in requests_after(*both, RequestLeft("a", "ollama", 1)).in_flight()] == [2.0]
+    assert [request.started for request in requests_after(*both, RequestClosed(RECORD, 2)).in_flight()] == [1.0]
+
+
 def test_finished_requests_are_listed_newest_first_and_forgotten() -> None:
     requests = requests_after(*finished("a", "b", "c", "d"))
     assert [record.id for record in requests.recent()] == ["d", "c", "b"]
