@@ -148,7 +148,8 @@ class App:
         return [connection for site in self.sites.values() for connection in site.server.connections]
 
     async def _open(self, host: str, port: int) -> Site:
-        server = HttpServer(entry(self.gateway, (host, port)), self.gateway.now.config.limits.client_stall)
+        gateway = self.gateway
+        server = HttpServer(entry(gateway, (host, port)), gateway.now.config.limits.client_stall, gateway.unparsed)
         accepting, bound = await _accept(host, port, server)
         log.info("listening on http://%s", _show(bound))
         return Site(server, accepting, bound)

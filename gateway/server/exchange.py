@@ -97,7 +97,7 @@ class Exchange:
         """A complete JSON reply of the gateway's own."""
         head = CIMultiDict(headers or {})
         head.setdefault("Content-Type", "application/json; charset=utf-8")
-        if not _bodiless(self.request.method, status):
+        if self.request.method == "HEAD" or not _bodiless(self.request.method, status):
             head["Content-Length"] = str(len(body))
         await self.start(status, head)
         if body and not _bodiless(self.request.method, status):

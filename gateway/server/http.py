@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from gateway.dialects import PLAIN
@@ -18,6 +19,9 @@ KEEPALIVE = 75.0  # seconds an idle connection is kept, and that a request's hea
 LATER = 10.0  # seconds after its own limit for a client that stalls at which the kernel gives up on it too
 LINGER = 2.0  # seconds in which a client that sends nonsense may read why it is not listened to
 PROBE_IDLE, PROBE_EVERY, PROBES = 30, 10, 3  # TCP keepalive: seconds, seconds, count
+
+Unparsed = Callable[[web.BaseRequest, int, str], str]
+"""Told of a request that could not be parsed, with the status and code that it is refused with; returns the request's id."""
 
 
 class Connection(RequestHandler):
@@ -59,8 +63,17 @@ class Connection(RequestHandler):
             raise ConnectionError("a reply has begun already")
         words = " ".join((message or "The request could not be understood.").split())[:200]
         code = "bad_request" if status < 500 else "internal_error"
+        if isinstance(exc, LineTooLong):
+            status, code, words = 431, "headers_too_large", f"A line of the request's head has more than {HEADER_LIMIT} bytes."
+        headers = {"Server": "warmgate"}
+        if status < 500 and isinstance(self._manager, HttpServer):
+            headers["X-Request-Id"] = self._manager.unparsed(request, status, code)
         response = LastWords(
-            status=status, body=PLAIN.error(status, code, words, ""), content_type="application/json", charset="utf-8"
+            status=status,
+            body=PLAIN.error(status, code, words, ""),
+            headers=headers,
+            content_type="application/json",
+            charset="utf-8",
         )
         response.force_close()
         return response
@@ -89,10 +102,12 @@ async def part(request: web.BaseRequest) -> None:
 class HttpServer(web.Server):
     """handler_cancellation is off by default in aiohttp; without it a client that leaves never frees the model."""
 
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience: float):
+    def __init__(
+        self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience: float, unparsed: Unparsed
+    ):
         """patience: seconds that a client may leave what was sent to it unread."""
         super().__init__(handler, handler_cancellation=True)
-        self.patience = patience
+        self.patience, self.unparsed = patience, unparsed
         self._settings: dict[str, Any] = {
             "access_log": None,
             "keepalive_timeout": KEEPALIVE,
