@@ -172,3 +172,11 @@ def test_the_size_of_the_index_is_told_and_forgetting_empties_it() -> None:
     desk.accounting.forget()
     assert len(desk.accounting.index) == 0
     assert desk.ask(chat("m", PROMPT, said("Hi")), used(0))[0].reason == "first_seen"
+
+
+def test_another_question_after_the_same_system_text_is_no_change() -> None:
+    """Long enough to matter: what the two questions have no part of in common was new in each of them."""
+    desk = Desk()
+    desk.ask(chat("m", PROMPT, said("One question. " * 60)), used(0))
+    record, _ = desk.ask(chat("m", PROMPT, said("Another matter. " * 60)), used(150))
+    assert (record.reason, record.lost_tokens) == (None, None)
