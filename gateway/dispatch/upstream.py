@@ -6,6 +6,7 @@ places when requests are cancelled.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
@@ -113,6 +114,13 @@ def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
         max_line_size=HEADER_LIMIT,
         max_field_size=HEADER_LIMIT,
     )
+
+
+def transport_of(socket: aiohttp.ClientWebSocketResponse) -> asyncio.Transport | None:
+    """The connection under a WebSocket, to break it: `close` alone waits until the peer has read everything. Only while it
+    is open; aiohttp has no public way to it."""
+    connection = socket._response.connection
+    return connection.transport if connection else None
 
 
 def translate(error: BaseException, address: Address) -> UpstreamError:

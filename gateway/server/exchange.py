@@ -46,6 +46,7 @@ class Exchange:
         self.request, self.flight, self.dialect, self.now, self.door = request, flight, dialect, now, door
         self.response: StreamResponse | None = None
         self.streaming = False
+        self.over = False  # the outcome is known, and what is left is to close: a client that leaves now changes nothing
         self.early = False  # a heartbeat has begun a document, of which nothing has been sent but white space
         self.sent = 0.0  # when something was last sent, in the loop's time
         self.tap: Tap | None = None
@@ -134,7 +135,8 @@ class Exchange:
     async def settle(self, error: BaseException) -> None:
         """End an exchange that raised. Re-raises only what is no Exception, as a cancellation: the client has left."""
         if not isinstance(error, Exception):
-            self.flight.ends(499, "cancelled", "client_left")
+            if not self.over:
+                self.flight.ends(499, "cancelled", "client_left")
             raise error
         if isinstance(error, ConnectionError):
             self.flight.ends(499, "cancelled", "client_left")
