@@ -37,11 +37,20 @@ Load = Callable[[], Awaitable[Config]]
 
 @dataclass(slots=True)
 class Site:
-    """An open listener."""
+    """An open listener. bound: the first of its addresses; a name may have several."""
 
     server: web.Server
-    accepting: asyncio.Server
+    accepting: tuple[asyncio.Server, ...]
     bound: Address
+
+    async def serve(self) -> None:
+        for one in self.accepting:
+            await one.start_serving()
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        for one in self.accepting:
+            one.close()
 
 
 class App:
@@ -67,7 +76,7 @@ class App:
         await self.prober.apply(config.backends, self.gateway.now.addresses)
         await self.prober.first_look(FIRST_LOOK)
         for site in self.sites.values():  # until now connections have waited in the kernel
-            await site.accepting.start_serving()
+            await site.serve()
         self.supervisor.start("reload", self._reload_when_asked)
         self.supervisor.start("unread", lambda: unread.watch(self._connections))
 
@@ -103,7 +112,7 @@ class App:
         gateway, limit = self.gateway, self.gateway.now.config.limits.drain
         gateway.draining = True
         for site in self.sites.values():
-            site.accepting.close()
+            site.close()
             site.server.pre_shutdown()  # idle connections close now, busy ones after their reply
         end = asyncio.get_running_loop().time() + limit
         if gateway.running:
@@ -132,14 +141,14 @@ class App:
                 opened[address] = await self._open(*address)
         except ConfigError:
             for site in opened.values():
-                site.accepting.close()
+                site.close()
             raise
         self.gateway.take(config, addresses)
         for site in opened.values():
-            await site.accepting.start_serving()
+            await site.serve()
         for address in self.sites.keys() - wanted:
             site = self.sites.pop(address)
-            site.accepting.close()
+            site.close()
             site.server.pre_shutdown()
         self.sites.update(opened)
         await self.prober.apply(config.backends, addresses)
@@ -160,19 +169,20 @@ class App:
         quiet.disabled = True  # it would log a traceback for every request that cannot be parsed; handlers log their own
         self._admin = web.AppRunner(app, access_log=None, logger=quiet, handle_signals=False, keepalive_timeout=75)
         await self._admin.setup()
-        sock = _bind(*address)
-        await web.SockSite(self._admin, sock).start()
-        self.admin_bound = sock.getsockname()[:2]
+        socks = _bind(*address)
+        for sock in socks:
+            await web.SockSite(self._admin, sock).start()
+        self.admin_bound = socks[0].getsockname()[:2]
         log.info("metrics and status on http://%s", _show(self.admin_bound))
 
 
-async def _accept(host: str, port: int, server: web.Server) -> tuple[asyncio.Server, Address]:
-    sock = _bind(host, port)
-    accepting = await asyncio.get_running_loop().create_server(server, sock=sock, backlog=1024, start_serving=False)
-    return accepting, sock.getsockname()[:2]
+async def _accept(host: str, port: int, server: web.Server) -> tuple[tuple[asyncio.Server, ...], Address]:
+    socks, loop = _bind(host, port), asyncio.get_running_loop()
+    accepting = [await loop.create_server(server, sock=sock, backlog=1024, start_serving=False) for sock in socks]
+    return tuple(accepting), socks[0].getsockname()[:2]
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> list[socket.socket]:
     try:
         return listen(host, port)
     except OSError as error:

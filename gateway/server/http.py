@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -140,15 +141,32 @@ def notice_silence(sock: socket.socket, patience: float) -> None:
                 pass  # a Unix socket, or a kernel without it
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError; an empty host is every interface."""
-    family = socket.AF_INET6 if ":" in host or not host else socket.AF_INET
-    if not host and socket.has_dualstack_ipv6():
-        return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=True)
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets, one for each address that the name resolves to, all on one port: clients take `localhost` to be either
+    of 127.0.0.1 and ::1. An empty host is every interface. Raises OSError.
+
+    An address that this machine does not have is left out if there is another.
+    """
     if not host:
-        family = socket.AF_INET
-    infos = socket.getaddrinfo(
-        host or None, port, family if ":" in host or not host else 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE
-    )
-    family, _, _, _, address = infos[0]
-    return socket.create_server(address[:2], family=family, backlog=1024)
+        if socket.has_dualstack_ipv6():
+            return [socket.create_server(("", port), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)]
+        return [socket.create_server(("", port), backlog=1024)]
+    infos = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)
+    opened: list[socket.socket] = []
+    absent: OSError | None = None
+    try:
+        for family, address in dict.fromkeys((info[0], info[4]) for info in infos):
+            at = opened[0].getsockname()[1] if opened else port
+            try:
+                opened.append(socket.create_server((address[0], at, *address[2:]), family=family, backlog=1024))
+            except OSError as error:
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                absent = error
+    except OSError:
+        for sock in opened:
+            sock.close()
+        raise
+    if not opened:
+        raise absent or OSError(errno.EADDRNOTAVAIL, "the name has no address")
+    return opened
