@@ -62,6 +62,8 @@ def lines(config: Config) -> Iterator[str]:
     yield f"admin    {config.admin.listen}, {'with' if config.admin.token else 'without'} a token"
     for name, backend in config.backends.items():
         yield f"backend  {name}: {backend.kind} at {backend.base_url}"
+    if not config.backends:
+        yield "no backends"
     for name, model in config.models.items():
         aliases = f" (also {', '.join(model.aliases)})" if model.aliases else ""
         yield f"model    {name}{aliases} -> {', '.join(model.targets) or 'wherever it is found'}"

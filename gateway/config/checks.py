@@ -7,10 +7,11 @@ is wrong by itself is passed over here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import get_args
 from urllib.parse import urlsplit
 
 from gateway.config.document import Node
-from gateway.config.listen import Address, Admin, parse_address
+from gateway.config.listen import Address, Admin, Identity, parse_address
 from gateway.config.problems import Path, Problem, did_you_mean
 from gateway.config.root import Config
 
@@ -75,7 +76,17 @@ def loops(root: Node) -> Iterator[Problem]:
             yield Problem(url.mark, ("backends", name, "url"), "this is the gateway's own address; write the server's")
 
 
-CHECKS: tuple[Check, ...] = (addresses, targets, names, loops)
+def identities(root: Node) -> Iterator[Problem]:
+    """An address that looks like a kind of server has one behind it. What an `auto` backend is, only a look at it tells."""
+    kinds = {kind.text if (kind := backend.entries.get("kind")) else "auto" for backend in _entries(root, "backends").values()}
+    if not kinds or not kinds <= set(get_args(Identity)) or "auto" in kinds:
+        return
+    for path, node in _identities(root):
+        if node.text in get_args(Identity) and node.text not in kinds | {"auto"}:
+            yield Problem(node.mark, path, "no backend is of this kind")
+
+
+CHECKS: tuple[Check, ...] = (addresses, targets, names, loops, identities)
 
 
 def check(root: Node) -> Iterator[Problem]:
@@ -93,6 +104,15 @@ def _data_addresses(root: Node) -> Iterator[tuple[Path, Node, Address]]:
         inner, found = node.at(("address",))
         if address := _address(inner):
             yield place + found, inner, address
+
+
+def _identities(root: Node) -> Iterator[tuple[Path, Node]]:
+    """Where an identity is written."""
+    listen, path = root.at(("listen",))
+    places = [((*path, at), item) for at, item in enumerate(listen.items)] if listen.items else [(path, listen)]
+    for place, node in [((), root), *(places if path else [])]:
+        if identity := node.entries.get("identity"):
+            yield (*place, "identity"), identity
 
 
 def _address(node: Node) -> Address | None:

@@ -128,3 +128,36 @@ def test_ca_and_no_verification_contradict_each_other(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("")
     text = f"backends: {{ a: {{ url: https://h, tls: {{ ca: '{tmp_path}/ca.pem', verify: false }} }} }}"
     assert wrong(text) == ["1:39 backends.a.tls: ca has no use where verify is false; leave one of them out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("identity: ollama\nbackends: { a: { kind: vllm, url: 'http://h:1' } }", ["1:11 identity: no backend is of this kind"]),
+        (
+            "listen: ['a:1', { address: 'a:2', identity: omlx }]\nbackends: { a: { kind: vllm, url: 'http://h:1' } }",
+            ["1:45 listen[1].identity: no backend is of this kind"],
+        ),
+        (
+            "listen: { address: 'a:2', identity: omlx }\nbackends: { a: { kind: vllm, url: 'http://h:1' } }",
+            ["1:37 listen.identity: no backend is of this kind"],
+        ),
+    ],
+)
+def test_an_identity_has_a_backend_of_its_kind(text: str, problems: list[str]) -> None:
+    assert wrong(text) == problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "identity: ollama",
+        "identity: ollama\nbackends: {}",
+        "identity: auto\nbackends: { a: { kind: vllm, url: 'http://h:1' } }",
+        "identity: vllm\nbackends: { a: { kind: vllm, url: 'http://h:1' } }",
+        "identity: ollama\nbackends: { a: { kind: vllm, url: 'http://h:1' }, b: { url: 'http://h:2' } }",
+        "identity: ollama\nbackends: { a: { kind: auto, url: 'http://h:1' } }",
+    ],
+)
+def test_an_identity_that_may_have_one_is_fine(text: str) -> None:
+    ok(text)

@@ -108,6 +108,14 @@ def test_without_a_file_the_defaults_are_shown(here: Path) -> None:
     assert yaml.safe_load(run("config").stdout) == effective(Config())
 
 
+def test_a_file_without_backends_is_fine_but_says_so(here: Path) -> None:
+    Path("w.yaml").write_text("backends: {}")
+    result = run("check", "w.yaml")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "no backends")
+    Path("w.yaml").write_text(GOOD)
+    assert "no backends" not in run("check", "w.yaml").stdout
+
+
 def test_the_file_that_run_would_take_is_taken(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("warmgate.yaml").write_text("identity: ollama")
     assert run("check").stdout.startswith("warmgate.yaml: fine")
