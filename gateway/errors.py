@@ -10,6 +10,7 @@
     │   ├── UnknownModel       404  no backend has the model
     │   ├── SlowRequest        408  the body did not arrive in time
     │   ├── TooLarge           413  body above limits.body
+    │   ├── Loop               508  passed too many gateways: they are each other's backends
     │   └── Busy               429/503  queue full, draining, waited too long: carries retry_after
     └── UpstreamError          a backend's
         ├── Unreachable        502  no connection could be made
@@ -87,6 +88,13 @@ class SlowRequest(Refusal):
 class TooLarge(Refusal):
     status = 413
     code = "request_too_large"
+
+
+class Loop(Refusal):
+    """Gateways that are each other's backends."""
+
+    status = 508
+    code = "gateway_loop"
 
 
 class Busy(Refusal):

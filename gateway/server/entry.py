@@ -10,13 +10,17 @@ from multidict import CIMultiDict
 from gateway import dialects
 from gateway.backends import IDENTITY_PATHS, KINDS
 from gateway.config import Listener
-from gateway.errors import Busy, Forbidden, NotFound, Unauthorized, UnknownModel
+from gateway.errors import Busy, Forbidden, Loop, NotFound, Unauthorized, UnknownModel
 from gateway.server import guard, lists
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
+from gateway.server.headers import hops
 from gateway.server.passthrough import passthrough
 from gateway.server.relay import relay
 from gateway.server.tunnel import tunnel, wants_websocket
+
+MOST_HOPS = 4
+"""Gateways that a request may have passed. More than two in a row are rare; a ring of them goes round for ever."""
 
 LEAVING = Listener(host="127.0.0.1", port=0, identity="auto")
 """Stands in for a listener that a reload has removed while a connection to it was still open."""
@@ -63,6 +67,8 @@ async def admit(exchange: Exchange, gateway: Gateway) -> None:
         raise Unauthorized("No valid API key; send one of the gateway's `api_keys` as Bearer or x-api-key.")
     exchange.drop = auth.drop
     exchange.flight.knows(auth.key)
+    if hops(request.headers) > MOST_HOPS:
+        raise Loop("This request has passed too many gateways; one of them has another gateway, or itself, as a backend.")
     if gateway.draining:
         raise Busy("The gateway is shutting down; try again in a moment.", status=503, code="draining", retry_after=2)
     await go(exchange, gateway)

@@ -19,7 +19,10 @@ HOP_BY_HOP = frozenset(
 """Plus everything that begins with `proxy-`, and every name that a Connection header lists."""
 
 GATEWAY_PREFIX = "x-warmgate-"
-"""Headers spoken between a client and this gateway; a backend neither sees nor sets them."""
+"""Headers spoken between a client and this gateway; a backend neither sees nor sets them, but for HOPS."""
+
+HOPS = "X-Warmgate-Hops"
+"""How many gateways a request has passed. Each counts on, so that gateways that are each other's backends find out."""
 
 NOT_FOR_BACKENDS = frozenset(["host", "expect", "origin"])
 """Host: the backend has its own address. Expect: answered here. Origin: checked here; servers refuse pages they do not know."""
@@ -29,10 +32,16 @@ CREDENTIALS = frozenset(["authorization", "x-api-key"])
 
 BODY_CODING = frozenset(["content-encoding", "content-length"])
 
+_COUNT = re.compile(r"[0-9]{1,4}").fullmatch
 _BREAK = re.compile(r"[\r\n\0]").search
 
 STREAM_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform"}
 """Keep reverse proxies and compressing middle boxes from holding back events."""
+
+
+def hops(headers: MultiMapping[str]) -> int:
+    """How many gateways a request has passed before this one; a value that no gateway wrote counts nothing."""
+    return max((int(value) for value in headers.getall(HOPS, ()) if _COUNT(value)), default=0)
 
 
 def to_upstream(
@@ -70,6 +79,7 @@ def to_upstream(
     for name, value in configured.items():
         if _clean(name, value):
             out[name] = value
+    out[HOPS] = str(hops(headers) + 1)
     return out
 
 

@@ -96,7 +96,7 @@ async def test_headers_of_what_is_passed_through(rig: Rig, path: str) -> None:
 async def test_nothing_is_added_for_a_client_that_says_little(rig: Rig) -> None:
     rig.llama.once("/unknown", *full(b"{}"))
     await rig.send(b"GET /unknown HTTP/1.1\r\nHost: localhost\r\n\r\n", method="GET")
-    assert {name.lower() for name, _ in (await rig.last("/unknown")).headers} == {"host", "x-fleet"}
+    assert {name.lower() for name, _ in (await rig.last("/unknown")).headers} == {"host", "x-fleet", "x-warmgate-hops"}
 
 
 @each_call

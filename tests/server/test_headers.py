@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 
-from gateway.server.headers import to_client, to_upstream
+from gateway.server.headers import HOPS, hops, to_client, to_upstream
 
 HOP = [
     ("Connection", "X-Private , close"),
@@ -30,8 +32,15 @@ def request(*more: tuple[str, str]) -> CIMultiDictProxy[str]:
     return CIMultiDictProxy(CIMultiDict([("Host", "gateway:8484"), ("User-Agent", "agent/1"), *more]))
 
 
+def upward(headers: MultiMapping[str], **options: Any) -> CIMultiDict[str]:
+    """What goes to a backend, but for the count of gateways."""
+    out = to_upstream(headers, **options)
+    assert out.popall(HOPS) == [str(hops(headers) + 1)]
+    return out
+
+
 def test_headers_of_one_connection_stay_on_it() -> None:
-    up = to_upstream(request(*HOP), dialect_call=False)
+    up = upward(request(*HOP), dialect_call=False)
     assert up == CIMultiDict({"User-Agent": "agent/1"})
     down = to_client(CIMultiDict([*HOP, ("Content-Type", "application/json")]), decoded=False, streaming=False)
     assert down == CIMultiDict({"Content-Type": "application/json"})
@@ -48,19 +57,19 @@ def test_what_is_not_ours_passes_in_order_and_unchanged() -> None:
         ("x-api-key", "sk"),
         ("Cookie", "a=b; c=d"),
     ]
-    up = to_upstream(request(*rest), dialect_call=False)
+    up = upward(request(*rest), dialect_call=False)
     assert list(up.items()) == [("User-Agent", "agent/1"), *rest]
 
 
 def test_host_expect_and_origin_end_here() -> None:
-    up = to_upstream(request(("Expect", "100-continue"), ("Origin", "http://localhost:3000")), dialect_call=True)
+    up = upward(request(("Expect", "100-continue"), ("Origin", "http://localhost:3000")), dialect_call=True)
     assert "Host" not in up
     assert "Expect" not in up
     assert "Origin" not in up
 
 
 def test_no_forwarding_headers_are_invented() -> None:
-    assert set(to_upstream(request(), dialect_call=True)) == {"User-Agent", "Accept-Encoding"}
+    assert set(upward(request(), dialect_call=True)) == {"User-Agent", "Accept-Encoding"}
 
 
 @pytest.mark.parametrize(
@@ -74,29 +83,29 @@ def test_no_forwarding_headers_are_invented() -> None:
 )
 def test_accept_encoding(sent: str | None, dialect_call: bool, expected: list[str]) -> None:
     headers = request() if sent is None else request(("accept-encoding", sent))
-    assert to_upstream(headers, dialect_call=dialect_call).getall("Accept-Encoding", []) == expected
+    assert upward(headers, dialect_call=dialect_call).getall("Accept-Encoding", []) == expected
 
 
 def test_length_is_kept_for_streamed_bodies_only() -> None:
     headers = request(("Content-Length", "10"), ("Content-Encoding", "zstd"))
-    assert to_upstream(headers, dialect_call=False)["Content-Length"] == "10"
-    buffered = to_upstream(headers, dialect_call=True)
+    assert upward(headers, dialect_call=False)["Content-Length"] == "10"
+    buffered = upward(headers, dialect_call=True)
     assert "Content-Length" not in buffered
     assert buffered["Content-Encoding"] == "zstd"
     for dialect_call in (True, False):
-        decoded = to_upstream(headers, dialect_call=dialect_call, decoded=True)
+        decoded = upward(headers, dialect_call=dialect_call, decoded=True)
         assert "Content-Length" not in decoded
         assert "Content-Encoding" not in decoded
 
 
 def test_length_beside_chunks_never_passes() -> None:
     headers = request(("Transfer-Encoding", "chunked"), ("Content-Length", "10"))
-    assert "Content-Length" not in to_upstream(headers, dialect_call=False)
+    assert "Content-Length" not in upward(headers, dialect_call=False)
 
 
 def test_configured_headers_replace_the_clients() -> None:
     headers = request(("x-team", "client"), ("X-Team", "client 2"), ("accept", "*/*"))
-    up = to_upstream(headers, configured={"X-Team": "ops", "Host": "inner.example"}, dialect_call=True)
+    up = upward(headers, configured={"X-Team": "ops", "Host": "inner.example"}, dialect_call=True)
     assert up.getall("x-team") == ["ops"]
     assert up.getall("Host") == ["inner.example"]
     assert up["Accept"] == "*/*"
@@ -105,13 +114,13 @@ def test_configured_headers_replace_the_clients() -> None:
 @pytest.mark.parametrize("name", ["authorization", "Authorization", "X-API-Key"])
 def test_configured_credentials_replace_all_of_the_clients(name: str) -> None:
     headers = request(("Authorization", "Bearer client"), ("x-api-key", "client"))
-    up = to_upstream(headers, configured={name: "ours"}, dialect_call=True)
+    up = upward(headers, configured={name: "ours"}, dialect_call=True)
     assert [value for key, value in up.items() if key.lower() in ("authorization", "x-api-key")] == ["ours"]
 
 
 def test_strip_and_drop_are_removed() -> None:
     headers = request(("Authorization", "Bearer gateway"), ("X-Session-Id", "s"), ("x-api-key", "backend"))
-    up = to_upstream(headers, strip={"x-session-id"}, drop={"authorization"}, dialect_call=False)
+    up = upward(headers, strip={"x-session-id"}, drop={"authorization"}, dialect_call=False)
     assert set(up) == {"User-Agent", "x-api-key"}
 
 
@@ -122,7 +131,7 @@ def test_the_admin_token_and_gateway_headers_stay_here() -> None:
         ("Cookie", "a=b; warmgate_token=tok; c=d"),
         ("Cookie", "warmgate_token=tok"),
     )
-    up = to_upstream(headers, dialect_call=True)
+    up = upward(headers, dialect_call=True)
     assert "tok" not in str(up)
     assert "x-warmgate-mode" not in up
     assert [[pair.strip() for pair in line.split(";")] for line in up.getall("Cookie")] == [["a=b", "c=d"]]
@@ -131,12 +140,12 @@ def test_the_admin_token_and_gateway_headers_stay_here() -> None:
 @pytest.mark.parametrize(("name", "value"), [("X-A", "1\r\nX-B: 2"), ("X-A", "1\nX-B: 2"), ("X-A\r\nX-B", "2"), ("X-A", "1\0")])
 def test_line_breaks_never_pass(name: str, value: str) -> None:
     evil = CIMultiDict([(name, value), ("Good", "1")])
-    assert set(to_upstream(evil, configured={name: value}, dialect_call=False)) == {"Good"}
+    assert set(upward(evil, configured={name: value}, dialect_call=False)) == {"Good"}
     assert set(to_client(evil, decoded=False, streaming=False)) == {"Good"}
 
 
 def test_a_broken_configured_value_does_not_bring_the_clients_back() -> None:
-    up = to_upstream(request(("X-Team", "client")), configured={"x-team": "ops\n"}, dialect_call=False)
+    up = upward(request(("X-Team", "client")), configured={"x-team": "ops\n"}, dialect_call=False)
     assert "X-Team" not in up
 
 
@@ -184,8 +193,28 @@ def test_nothing_is_invented_reordered_or_altered(pairs: list[tuple[str, str]], 
     headers = CIMultiDict(pairs)
     before = list(headers.items())
     ours = {"accept-encoding", "cache-control", "x-accel-buffering"}
-    for out in (to_upstream(headers, dialect_call=first, decoded=second), to_client(headers, decoded=first, streaming=second)):
+    for out in (upward(headers, dialect_call=first, decoded=second), to_client(headers, decoded=first, streaming=second)):
         rest = iter(before)
         assert all(pair in rest for pair in out.items() if pair[0].lower() not in ours)
         assert not any("\n" in value or "\r" in value for value in out.values())
     assert list(headers.items()) == before
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], 0),
+        (["1"], 1),
+        (["3", "2"], 3),
+        (["4321"], 4321),
+        (["-1"], 0),
+        ([""], 0),
+        (["9" * 5000], 0),
+        (["٣"], 0),
+        (["2, 3"], 0),
+    ],
+)
+def test_gateways_are_counted(values: list[str], expected: int) -> None:
+    headers = request(*((HOPS.lower(), value) for value in values))
+    assert hops(headers) == expected
+    assert to_upstream(headers, configured={HOPS: "0"}, dialect_call=True).getall(HOPS) == [str(expected + 1)]
