@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,8 @@ async def serve(config: Config, source: Source, writer: logs.Logs) -> int:
     try:
         await app.start()
         openness.tell(config)
+        for doubt in doubts(gateway, source):
+            log.warning("%s", doubt)
         await source.started(app)
         settle_in()
     except ConfigError as error:
@@ -116,6 +118,17 @@ async def serve(config: Config, source: Source, writer: logs.Logs) -> int:
         loop.add_signal_handler(number, ending.cancel)  # asked twice: do not wait for running requests
     await asyncio.gather(ending, return_exceptions=True)
     return 0
+
+
+def doubts(gateway: Gateway, source: Source) -> Iterator[str]:
+    """What is hardly meant as it is written, now that each backend has been looked at once."""
+    config, states = gateway.now.config, gateway.fleet.states.values()
+    if not states and isinstance(source, FileSource):
+        yield "no backends are configured, so that every request is refused; add one under `backends:`"
+    if states:
+        wanted = dict.fromkeys(door.identity for door in config.listeners)
+        if missing := [kind for kind in wanted if kind not in {"auto", *(state.kind.name for state in states)}]:
+            yield f"identity {', '.join(missing)}: no backend that has been seen is of this kind"
 
 
 class Openness:
