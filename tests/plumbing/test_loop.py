@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from tests.plumbing.rig import error_message
 from tests.support.clients import fetch
 from tests.support.process import GatewayProcess, free_port
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 TALK: Any = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 8}
 
 
-@pytest.fixture
-async def ring(tmp_path: Path) -> AsyncIterator[list[GatewayProcess]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ring(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[GatewayProcess]]:
     ports = [free_port(), free_port()]
     found = []
     for number, port in enumerate(ports):
         other = {"kind": "openai", "url": f"http://127.0.0.1:{ports[1 - number]}", "parallel": 8}
-        directory = tmp_path / str(number)
-        directory.mkdir()
+        directory = tmp_path_factory.mktemp("gateway")
         found.append(GatewayProcess(directory, {"listen": f"127.0.0.1:{port}", "backends": {"other": other}}))
     async with found[0], found[1]:
         yield found
