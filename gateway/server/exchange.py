@@ -33,7 +33,17 @@ MAX_TRANSCRIPT = 4 << 20  # bytes of a reply that are kept to be read at its end
 MAX_SEGMENT = 64 << 10  # a single write to the client is at most this long, so that a slow reader costs little memory
 
 
-class Document(StreamResponse):
+class Stream(StreamResponse):
+    """A reply with the headers that it was given: aiohttp would call one without a Content-Type an octet-stream."""
+
+    async def _prepare_headers(self) -> None:
+        typed = "Content-Type" in self.headers
+        await super()._prepare_headers()
+        if not typed:
+            self.headers.popall("Content-Type", None)
+
+
+class Document(Stream):
     """A reply whose head need not go out before its body: one system call for both."""
 
     _send_headers_immediately = False
@@ -62,7 +72,7 @@ class Exchange:
 
     async def begin(self, status: int, headers: CIMultiDict[str], *, streaming: bool) -> None:
         """Send status and headers. A body of unknown length goes out chunked, or until the connection closes on HTTP/1.0."""
-        response = (StreamResponse if streaming else Document)(status=status, headers=headers)
+        response = (Stream if streaming else Document)(status=status, headers=headers)
         response.headers.extend(cors_headers(self.origin))
         response.headers["X-Request-Id"] = self.flight.id
         response.headers.setdefault("Server", "warmgate")

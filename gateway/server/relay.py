@@ -14,7 +14,7 @@ from gateway.server.headers import to_client
 from gateway.server.heart import Heart
 from gateway.server.orders import answer_order, hides_usage
 from gateway.server.reading import read_call
-from gateway.server.replies import REFUSALS, as_error, close_record, ends_once, is_stream, next_piece, our_headers
+from gateway.server.replies import REFUSALS, as_error, begun, close_record, ends_once, next_piece, our_headers
 from gateway.values import Call
 
 AFTER_THE_END = 2.0  # seconds that a backend may take to end a reply whose last event has been seen
@@ -39,8 +39,8 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
             flight.edits = stable.header if attempt is not call else ""
             exchange.transcript = bytearray() if stable.listens and attempt is not call else None
             order = answer_order(attempt, route, endpoint, exchange)
-            async with gateway.dispatcher.open(order, flight, exchange.deadline) as reply:
-                streaming = is_stream(reply)
+            async with gateway.dispatcher.open(order, flight, exchange.deadline) as opened:
+                reply, streaming = await begun(opened, attempt)
                 hide = streaming and hides_usage(call, reply.kind)
                 exchange.tap = tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=hide)
                 if await carry(exchange, attempt, reply, tap, streaming, refusable=attempt is not call):

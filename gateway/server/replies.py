@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
 
 import aiohttp
 from multidict import CIMultiDict
@@ -24,9 +26,32 @@ MAX_ERROR = 256 << 10  # bytes of a document that are read for what it says
 STREAMS = ("text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
+SAYS_NOTHING = ("", "text/plain", "application/octet-stream")
+"""Content types that servers also send a stream with. An absent one reads as the last."""
+
+LOOKS: dict[str, re.Pattern[bytes]] = {"ollama": re.compile(rb"\s*\{[^\n]*\}\s*\n")}
+"""How a stream of a dialect begins; of all others with a line of server-sent events."""
+
+EVENT_LINE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
+
+
 def is_stream(reply: Reply) -> bool:
     """Whether the reply's events can be read. One in a coding that is not understood is passed on as it is."""
     return reply.response.content_type in STREAMS and not reply.body.coded
+
+
+async def begun(reply: Reply, call: Call) -> tuple[Reply, bool]:
+    """The reply, and whether it is a stream: what does not say so is judged by its first piece, if the call asked for one.
+
+    Raises UpstreamDied.
+    """
+    if is_stream(reply):
+        return reply, True
+    response = reply.response
+    if not call.stream or response.status != 200 or reply.body.coded or response.content_type not in SAYS_NOTHING:
+        return reply, False
+    head = reply.head or await next_piece(reply)
+    return replace(reply, head=head), LOOKS.get(call.dialect, EVENT_LINE).match(head) is not None
 
 
 async def next_piece(reply: Reply, end: float | None = None) -> bytes:
