@@ -198,13 +198,10 @@ class Writer(QueueListener):
             super().handle(logging.makeLogRecord({"name": "warmgate.logs", "msg": text, "dropped": lost, **level}))
 
     def dequeue(self, block: bool) -> Any:
-        """Lines are written a moment late, many at a time: waking the thread for each costs as much as writing it."""
-        try:
-            return self._lines.get_nowait()
-        except queue.Empty:
-            first = self._lines.get()
-        time.sleep(TOGETHER if first is not None else 0.0)
-        return first
+        """The first line after a pause at once, then many at a time: waking the thread for each costs as much as writing it."""
+        if self._lines.empty():
+            time.sleep(TOGETHER)
+        return self._lines.get()
 
     def enqueue_sentinel(self) -> None:
         self._lines.put(None)  # waits for a place, unlike the base class, which fails when the queue is full
