@@ -40,7 +40,11 @@ async def test_a_file_without_backends_is_warned_of_once(tmp_path: Path) -> None
         ("identity: ollama\nbackends: { a: { url: 'http://127.0.0.1:1' } }", ("ollama",), 0),
         ("identity: ollama\nbackends: { a: { url: 'http://127.0.0.1:1' } }", (), 1),
         ("backends: { a: { url: 'http://127.0.0.1:1' } }", ("vllm",), 0),
-        ("identity: ollama\nlisten: ['127.0.0.1:2', '127.0.0.1:3']\nbackends: { a: { url: 'http://127.0.0.1:1' } }", ("vllm",), 1),
+        (
+            "identity: ollama\nlisten: ['127.0.0.1:2', '127.0.0.1:3']\nbackends: { a: { url: 'http://127.0.0.1:1' } }",
+            ("vllm",),
+            1,
+        ),
     ],
 )
 async def test_an_identity_that_no_backend_has(text: str, seen: tuple[str, ...], count: int, tmp_path: Path) -> None:
