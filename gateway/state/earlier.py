@@ -5,8 +5,8 @@ One writer: `gateway.state.accounting`, on the event loop.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.canonical.analysis import Memo
@@ -70,23 +70,36 @@ class Looks:
 
 
 class Earliers:
-    """keep: requests that are remembered; 0 for none."""
+    """keep: different prompts that are remembered; 0 for none. A prompt that comes again takes the place of its earlier self,
+    so that a client that repeats itself costs one comparison and not one for each time."""
 
     def __init__(self, keep: int) -> None:
-        self._all: deque[Earlier] = deque(maxlen=keep)
+        self._keep = keep
+        self._by_prompt: OrderedDict[tuple[bytes, bool, bool, bytes], Earlier] = OrderedDict()
 
     def add(self, one: Earlier) -> None:
-        self._all.append(one)
+        chain = one.chain
+        key = (one.scope, one.side, chain.tools_first, chain.digests[-1] if chain.digests else chain.root)
+        self._by_prompt.pop(key, None)
+        self._by_prompt[key] = one
+        self.resize(self._keep)
 
     def resize(self, keep: int) -> None:
-        self._all = deque(self._all, maxlen=keep)
+        self._keep = keep
+        while len(self._by_prompt) > keep:
+            self._by_prompt.popitem(last=False)
 
     def forget(self) -> None:
-        self._all.clear()
+        self._by_prompt.clear()
 
     @property
     def any_kept(self) -> bool:
-        return self._all.maxlen != 0
+        return self._keep != 0
+
+    @property
+    def _all(self) -> Iterable[Earlier]:
+        """The oldest first."""
+        return self._by_prompt.values()
 
     def heads(self, scope: bytes) -> int:
         """Characters of tools and system text of the largest recent conversation in this scope."""
