@@ -218,7 +218,7 @@ _EDITOR = Scene(
 You are the pair programmer in an editor. You propose small changes and explain why.
 
 **Workspace**
-- **Root:** /data/work/lanternfish
+- **Root:** /data/boats/lanternfish
 - **Branch:** release-4.2
 - **Shell:** zsh
 
@@ -233,7 +233,7 @@ Show a diff when the change is small, the whole function when it is not. Do not 
 ask one question. Current time: 11:27:40
 """,
     (
-        Question("folder", "What is the root folder of the workspace?", ("/data/work/lanternfish", "lanternfish")),
+        Question("folder", "What is the root folder of the workspace?", ("/data/boats/lanternfish", "lanternfish")),
         Question("branch", "Which branch are we on?", ("release-4.2",)),
         Question("time", "What time is it?", ("11:27:40", "11:27")),
     ),
