@@ -176,19 +176,6 @@ def _detector(part: chain.Part, texts: tuple[str, str], looked: list[sections.Lo
     return sections.change(looked[part.number], sections.look(texts[0], part.number == 0), offset).detector
 
 
-def _by_detector(section: str, detector: str | None) -> str:
-    """What was there and is no more, or came to be there, is not identity if a rule knows it."""
-    if section != sections.IDENTITY:
-        return section
-    return (
-        sections.PLACE_AND_TIME
-        if detector in sections.PLACES
-        else sections.MEMORY
-        if detector in sections.MEMORIES
-        else section
-    )
-
-
 def _difference(section: str, offset: int, texts: tuple[str, str]) -> dict[str, Any]:
     before, after = (_excerpt(text, offset) for text in texts)
     return {"section": section, "offset": offset, "exact": True, "within": 0, "before": before, "after": after}

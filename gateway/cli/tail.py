@@ -15,7 +15,6 @@ from gateway.cli import _admin, _show
 from gateway.config import Config
 from gateway.errors import WarmgateError
 
-FILTERS = ("model", "backend", "reason", "outcome", "kind")
 MOST = 1000  # earlier requests that can be asked for at once
 STYLES = {"ok": "green", "cancelled": "yellow"}
 

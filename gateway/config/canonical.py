@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import re2
 from pydantic import PlainValidator, WithJsonSchema
 
+from gateway.canonical import patterns
 from gateway.canonical.settings import Action, Mode, Settings, UserRule
 from gateway.config.fields import Duration, Part, key, plain_text, text
 
@@ -23,10 +24,8 @@ def parse_pattern(value: object) -> str:
     pattern = text(value)
     if not pattern or len(pattern) > _LONGEST_PATTERN:
         raise ValueError(f"must have from 1 to {_LONGEST_PATTERN} characters")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        compiled = re2.compile(pattern, options)
+        compiled = patterns.compile(pattern)
     except re2.error:  # its words repeat the pattern, which may come from a variable
         raise ValueError("not a pattern that RE2 understands (it has no look-around and no back-references)") from None
     if compiled.search(""):

@@ -29,7 +29,9 @@ def choose(
     named = catalog.find(asked) if asked else None
     if named:
         found = [(backend, target) for backend, target in _targets(named, fleet) if backend in serving]
-        return _order(found, named.name, load, _none_for(named.name, path, fleet) if not found else None)
+        if not found:
+            raise _none_for(named.name, path, fleet)
+        return _order(found, named.name, load)
     if asked:
         found = [(b, Target(b.name, own if own != asked else None)) for b in serving if (own := b.own_name(asked))]
         if found:
@@ -46,12 +48,8 @@ def _targets(named: NamedModel, fleet: FleetView) -> list[tuple[BackendView, Tar
     return listed or takes_it
 
 
-def _order(
-    found: list[tuple[BackendView, Target]], label: str, load: Callable[[str], int], missing: UnknownModel | None = None
-) -> Route:
+def _order(found: list[tuple[BackendView, Target]], label: str, load: Callable[[str], int]) -> Route:
     """Healthy before unhealthy, resident before absent, idle before busy, then the order of the configuration."""
-    if missing:
-        raise missing
 
     def rank(pair: tuple[BackendView, Target]) -> tuple[bool, bool, int]:
         backend, target = pair
@@ -59,10 +57,10 @@ def _order(
         return (_sick(backend), info is not None and info.resident is False, load(backend.name))
 
     ranked = sorted(found, key=rank)
-    return Route(tuple(target for _, target in ranked), _reason([rank(pair) for pair in ranked], ranked == found), label)
+    return Route(tuple(target for _, target in ranked), _reason([rank(pair) for pair in ranked]), label)
 
 
-def _reason(ranks: list[tuple[bool, bool, int]], unmoved: bool) -> str:
+def _reason(ranks: list[tuple[bool, bool, int]]) -> str:
     if len(ranks) == 1:
         return "only"
     if ranks[0][0]:

@@ -1,6 +1,6 @@
 """The data path, on one screen.
 
-read call -> dialect -> choose backend -> open upstream -> relay bytes unchanged, peeking -> close the record
+read call -> dialect -> choose backend -> canonical form, chain -> open upstream -> relay bytes, peeking -> close record
 """
 
 from __future__ import annotations
