@@ -28,8 +28,8 @@ MEMO = 64
 @dataclass(frozen=True, slots=True)
 class Earlier:
     """A finished request. scope: who asked, by digest, for which model through which API; named: what the client calls its
-    session; looked: by system text; said: digests of its messages alone; newest: hashes of the lines of the last one; texts: the
-    system texts and the tools, () unless they are kept."""
+    session; looked: by system text; said: digests of its messages alone; newest: hashes of the lines of the last one;
+    texts: the system texts and the tools, () unless they are kept."""
 
     id: str
     scope: bytes
