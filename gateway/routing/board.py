@@ -60,8 +60,8 @@ class Slot:
 
 @dataclass(slots=True)
 class Running:
-    """A request that a backend works on. warm_at: when its prefill is expected to end; free_at: when its answer is; tokens: most
-    that its prompt and answer can take; slot: that it is believed to have."""
+    """A request that a backend works on. warm_at: when its prefill is expected to end; free_at: when its answer is; tokens: the
+    most that its prompt and answer can take; slot: that it is believed to have."""
 
     chain: Chain | None
     side: bool
@@ -91,9 +91,9 @@ class Snapshot:
 class Engine:
     """One model on one backend.
 
-    capacity: requests that it works on at once, None: no limit is known; slots: [] where they cannot be told apart; pins: requests
-    may be pinned to slots now (the mode is `kept`, the configuration allows it, it was not given up, nobody else uses the
-    server); cache: it has a cache besides its slots, None: unknown; snapshots: by the digest of their last node; saves: a slot
+    capacity: requests that it works on at once, None: no limit is known; slots: [] where they cannot be told apart; pins:
+    requests may be pinned to slots now (the mode is `kept`, the configuration allows it, it was not given up, nobody else uses
+    the server); cache: it has a cache besides its slots, None: unknown; snapshots: by the digest of their last node; saves: a slot
     could be saved now, as far as disk, budget and the server allow; resident: None where the server does not tell; load:
     seconds that loading takes; context: tokens that all its requests share, None where each slot has its own; ratio: tokens for
     each character of a chain; answer: seconds that an answer usually takes behind its first token; exclusive: loading it would
