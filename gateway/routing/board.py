@@ -93,8 +93,8 @@ class Engine:
 
     capacity: requests that it works on at once, None: no limit is known; slots: [] where they cannot be told apart; pins:
     requests may be pinned to slots now (the mode is `kept`, the configuration allows it, it was not given up, nobody else uses
-    the server); cache: it has a cache besides its slots, None: unknown; snapshots: by the digest of their last node; saves: a slot
-    could be saved now, as far as disk, budget and the server allow; resident: None where the server does not tell; load:
+    the server); cache: it has a cache besides its slots, None: unknown; snapshots: by the digest of their last node; saves: a
+    slot could be saved now, as far as disk, budget and the server allow; resident: None where the server does not tell; load:
     seconds that loading takes; context: tokens that all its requests share, None where each slot has its own; ratio: tokens for
     each character of a chain; answer: seconds that an answer usually takes behind its first token; exclusive: loading it would
     push out another model of this backend that is in use; settle: seconds after its end until a prompt can be reused.
