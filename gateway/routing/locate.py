@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.routing.choose import OTHER
 from gateway.routing.fleet import BackendView, Catalog, FleetView
+from gateway.routing.naming import OTHER
 from gateway.values import Route, Target
 
 
