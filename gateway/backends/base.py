@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gateway.backends.loads import Loads
 from gateway.values import Probe
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ class Kind:
     usage_unasked: it reports token counts in a stream without `stream_options.include_usage`;
     strip: request headers that must not reach it (lower case); destructive: "METHOD /path" globs refused unless
     `passthrough: all`; latest: `name` and `name:latest` are one model; owns: beginnings of paths that are its own API;
-    blind_zero: paths on which it may report 0 cached tokens without having counted.
+    blind_zero: paths on which it may report 0 cached tokens without having counted; loads: how it is told to load and to keep
+    a model, None where its model is always there.
     """
 
     name: str
@@ -35,3 +37,4 @@ class Kind:
     latest: bool = False
     owns: tuple[str, ...] = ()
     blind_zero: frozenset[str] = frozenset()
+    loads: Loads | None = None

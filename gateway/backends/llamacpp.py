@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.backends.base import Kind
 from gateway.backends.control import Answer, Control
+from gateway.backends.loads import LLAMACPP_LOADS
 from gateway.backends.openai import NEEDS_KEY, context_of
 from gateway.values import ModelInfo, Probe
 
@@ -85,4 +86,5 @@ LLAMACPP = Kind(
     destructive=(
         "* /slots/*", "POST /props", "POST /models", "DELETE /models", "POST /models/*", "POST /lora-adapters",
     ),
+    loads=LLAMACPP_LOADS,
 )  # fmt: skip

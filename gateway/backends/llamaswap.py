@@ -11,6 +11,7 @@ from typing import Any
 from gateway.backends.base import Kind
 from gateway.backends.control import Answer, Control
 from gateway.backends.llamacpp import LLAMACPP
+from gateway.backends.loads import LLAMASWAP_LOADS
 from gateway.backends.openai import context_of, list_problem
 from gateway.values import ModelInfo, Probe
 
@@ -69,4 +70,5 @@ LLAMASWAP = Kind(
     owns=("/running", "/unload", "/upstream/", "/logs", "/api/models/", "/api/events"),
     strip=LLAMACPP.strip,
     destructive=("* /api/models/unload/*", *map(_behind, LLAMACPP.destructive)),
+    loads=LLAMASWAP_LOADS,
 )  # fmt: skip

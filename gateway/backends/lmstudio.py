@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.backends.base import Kind
 from gateway.backends.control import Answer, Control
+from gateway.backends.loads import LMSTUDIO_LOADS
 from gateway.backends.openai import list_problem
 from gateway.values import ModelInfo, Probe
 
@@ -98,4 +99,5 @@ LMSTUDIO = Kind(
     probes=frozenset({V1, V0}),
     owns=("/api/v1/", "/api/v0/"),
     blind_zero=SERVES,  # it has no cached-token figure; a 0 only fills a field that the schema asks for
+    loads=LMSTUDIO_LOADS,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.backends.base import Kind
 from gateway.backends.control import Answer, Control
+from gateway.backends.loads import OLLAMA_LOADS
 from gateway.errors import Unreachable
 from gateway.values import ModelInfo, Probe
 
@@ -96,4 +97,5 @@ OLLAMA = Kind(
     latest=True,
     owns=("/api/",),
     blind_zero=frozenset({"/v1/responses"}),  # hard-coded up to 0.33.0
+    loads=OLLAMA_LOADS,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.backends.base import Kind
 from gateway.backends.control import Answer, Control
+from gateway.backends.loads import OMLX_LOADS
 from gateway.backends.openai import context_of, list_problem
 from gateway.values import ModelInfo, Probe
 
@@ -61,4 +62,5 @@ OMLX = Kind(
     lists={"/v1/models": "id"},
     probes=frozenset({"/v1/models/status"}),
     owns=("/v1/models/status", "/admin/"),
+    loads=OMLX_LOADS,
 )  # fmt: skip
