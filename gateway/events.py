@@ -64,6 +64,13 @@ class CircuitChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BoardChanged:
+    """Something has changed at a backend by which a request that waits might now be placed."""
+
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
 class Canonicalized:
     """A prompt was looked at. edits: applied, by rule; found: rules that only observed and found something, once for each find;
     reason: why the client's bytes went out although something was found, in a few words whose first is a closed set; or "".
@@ -100,6 +107,7 @@ Event = (
     | BackendProbed
     | BackendGone
     | CircuitChanged
+    | BoardChanged
     | Canonicalized
     | RewriteRejected
     | IndexChanged
