@@ -30,7 +30,7 @@ class Prefill(Protocol):
 @dataclass(slots=True)
 class Held:
     """A prefix that is held somewhere. tokens: of prompt and answer; hits: times it was reused since it came, came and used:
-    when; gap: usual seconds between two uses, None while there was only one."""
+    when; gap: usual seconds between two uses, None while there was only one; side: a side request left it behind."""
 
     chain: Chain
     tokens: int
@@ -38,6 +38,7 @@ class Held:
     used: float
     hits: int = 0
     gap: float | None = None
+    side: bool = False
 
 
 @dataclass(slots=True)
@@ -61,7 +62,8 @@ class Slot:
 @dataclass(slots=True)
 class Running:
     """A request that a backend works on. warm_at: when its prefill is expected to end; free_at: when its answer is; tokens: the
-    most that its prompt and answer can take; slot: that it is believed to have."""
+    most that its prompt and answer can take; slot: that it is believed to have; lead: nodes of its beginning that the gateway
+    computes first and saves, so that others that begin alike can restore them from `warm_at` on."""
 
     chain: Chain | None
     side: bool
@@ -70,6 +72,7 @@ class Running:
     warm_at: float
     free_at: float
     slot: int | None = None
+    lead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,10 @@ class Engine:
     slot could be saved now, as far as disk, budget and the server allow; resident: None where the server does not tell; load:
     seconds that loading takes; context: tokens that all its requests share, None where each slot has its own; ratio: tokens for
     each character of a chain; answer: seconds that an answer usually takes behind its first token; exclusive: loading it would
-    push out another model of this backend that is in use; settle: seconds after its end until a prompt can be reused.
+    push out another model of this backend that is in use; waiting: requests that wait for it ahead of the one to be placed;
+    shares: what one request has computed can be reused while that one still runs (paged caches: vLLM, oMLX), `settle` seconds
+    after its prefill; settling: requests that ended less than `settle` ago; recent: what was last computed here, oldest first,
+    at most `capacity`, where slots are [] and the capacity is known (Ollama).
     """
 
     backend: str
@@ -121,6 +127,9 @@ class Engine:
     answer: float = 5.0
     exclusive: bool = False
     settle: float = 0.0
+    shares: bool = False
+    settling: list[Running] = field(default_factory=list)
+    recent: list[Held] = field(default_factory=list)
 
     @property
     def full(self) -> bool:
@@ -129,10 +138,15 @@ class Engine:
 
 @dataclass(slots=True)
 class Board:
-    """All engines, by backend and the backend's own name of the model ("" where it ignores names), in the order in which they
-    were met."""
+    """engines: by backend and the backend's own name of the model ("" where it ignores names), in the order in which they were
+    met; sessions: the backend that each had last, bounded."""
 
     engines: dict[tuple[str, str], Engine] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
+
+    def engine(self, target: Target, label: str) -> Engine | None:
+        """The engine of a target; label: the model's name where the target leaves the client's. None: not met yet."""
+        return self.engines.get((target.backend, "")) or self.engines.get((target.backend, target.model or label))
 
 
 @dataclass(slots=True)
@@ -142,7 +156,7 @@ class Ask:
     targets: where it may go, in the order of preference by name, health apart; chain: of its prompt, None if it has none; warm:
     nodes of it that each backend is believed to hold somewhere, slots and caches together; limit: most tokens of its answer,
     None: not said; pinnable: its API carries `id_slot`; asked_slot: the client's own `id_slot`; session: digest, or "";
-    side: it is a side request; held: seconds that it has waited already; hold: the longest that it may be made to wait for
+    side: it is a side request; label: name of the model where a target has none of its own; held: seconds that it has waited already; hold: the longest that it may be made to wait for
     something better than what is free.
     """
 
@@ -155,6 +169,7 @@ class Ask:
     asked_slot: int | None = None
     limit: int | None = None
     session: str = ""
+    label: str = ""
     held: float = 0.0
     hold: float = 30.0
 
