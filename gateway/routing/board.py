@@ -156,8 +156,8 @@ class Ask:
     targets: where it may go, in the order of preference by name, health apart; chain: of its prompt, None if it has none; warm:
     nodes of it that each backend is believed to hold somewhere, slots and caches together; limit: most tokens of its answer,
     None: not said; pinnable: its API carries `id_slot`; asked_slot: the client's own `id_slot`; session: digest, or "";
-    side: it is a side request; label: name of the model where a target has none of its own; held: seconds that it has waited already; hold: the longest that it may be made to wait for
-    something better than what is free.
+    side: it is a side request; label: name of the model where a target has none of its own; held: seconds that it has waited
+    already; hold: the longest that it may be made to wait for something better than what is free.
     """
 
     targets: tuple[Target, ...]
