@@ -39,14 +39,17 @@ def targets(root: Node) -> Iterator[Problem]:
     """A target names a backend that exists."""
     backends = _entries(root, "backends")
     for name, model in _entries(root, "models").items():
-        for at, node in enumerate(_items(model, "targets")):
+        listed: list[tuple[Path, Node]] = [(("targets", at), node) for at, node in enumerate(_items(model, "targets"))]
+        if side := model.entries.get("side_target"):
+            listed.append((("side_target",), side))
+        for path, node in listed:
             backend, slash, _ = (node.text or "").partition("/")
             if not slash or not backend or backend in backends:
                 continue
             words = "the backend of this target is not defined"
             if not node.from_env:
                 words = f"there is no backend {backend}{did_you_mean(backend, backends)}"
-            yield Problem(node.mark, ("models", name, "targets", at), words)
+            yield Problem(node.mark, ("models", name, *path), words)
 
 
 def names(root: Node) -> Iterator[Problem]:

@@ -39,6 +39,9 @@ class Model(Part):
     targets: tuple[TargetText, ...] = key(
         (), "backend/model, the preferred one first; empty: wherever the name itself is found."
     )
+    side_target: TargetText | None = key(
+        None, "backend/model for titles, tags, summaries and the like, so that they leave the conversations' caches alone."
+    )
 
 
 Models = Mapping[ModelName, Model]

@@ -50,11 +50,13 @@ class FleetView:
 
 @dataclass(frozen=True, slots=True)
 class NamedModel:
-    """A model of the configuration. targets: empty means every backend that lists `name` itself."""
+    """A model of the configuration. targets: empty means every backend that lists `name` itself; side: where its side requests
+    go, None: where the others do."""
 
     name: str
     aliases: tuple[str, ...] = ()
     targets: tuple[Target, ...] = ()
+    side: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)

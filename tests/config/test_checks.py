@@ -86,6 +86,12 @@ def test_a_target_names_a_backend_that_exists(targets: str, problem: str) -> Non
     ]
 
 
+def test_a_target_of_side_requests_does_too() -> None:
+    text = "backends: {{ llama: {{ url: http://h }} }}\nmodels: {{ m: {{ side_target: {} }} }}"
+    assert wrong(text.format("lama/x")) == ["2:29 models.m.side_target: there is no backend lama; did you mean llama?"]
+    ok(text.format("llama/x"))
+
+
 def test_a_backend_that_is_wrong_itself_still_counts_as_one() -> None:
     assert wrong("backends: { a: { url: h } }\nmodels: { m: { targets: [a/x] } }") == [
         "1:23 backends.a.url: must begin with http:// or https://"

@@ -30,7 +30,7 @@ def test_defaults() -> None:
     assert (backend.timeouts.connect, backend.timeouts.first_byte, backend.timeouts.idle) == (2.0, 900.0, 300.0)
     assert (backend.tls.verify, backend.tls.ca) == (True, None)
     assert (model.aliases, model.targets) == ((), ())
-    assert (config.routing.queue, config.metrics.max_pairs) == (64, 25)
+    assert (config.routing.queue, config.routing.hold, config.metrics.max_pairs) == (64, 30.0, 25)
     assert (config.log.format, config.log.level) == ("auto", "info")
     assert (config.limits.body, config.limits.client_stall, config.limits.drain) == (64 * 2**20, 120.0, 30.0)
 
@@ -71,6 +71,8 @@ def test_nothing_is_the_defaults(text: str) -> None:
             ("a/x/y:z",),
         ),
         ("routing: { queue: 0 }", lambda c: c.routing.queue, 0),
+        ("routing: { hold: 0s }", lambda c: c.routing.hold, 0.0),
+        ("routing: { session_headers: [X-Chat] }", lambda c: c.routing.session_headers, ("X-Chat",)),
         ("metrics: { max_pairs: 010 }", lambda c: c.metrics.max_pairs, 10),
         ("log: { format: json, level: debug }", lambda c: (c.log.format, c.log.level), ("json", "debug")),
         ("limits: { body: 1.5KiB, drain: 0, client_stall: 1s }", lambda c: (c.limits.body, c.limits.drain), (1536, 0.0)),
@@ -186,6 +188,7 @@ def test_another_url_is_refused(url: str, words: str) -> None:
         ("models: { m: { aliases: a } }", "1:25 models.m.aliases: must be a list"),
         ("models: { m: { target: [] } }", "1:16 models.m.target: unknown key; did you mean targets?"),
         ("models: { m: { targets: [x] } }", "1:26 models.m.targets[0]: not a target; write backend/model"),
+        ("routing: { session_headers: ['x y'] }", "1:31 routing.session_headers[0]: not a header's name"),
         ("routing: { queue: -1 }", "1:19 routing.queue: must be from 0 to 1000000000"),
         ("routing: { zebra: [] }", "1:12 routing.zebra: unknown key"),
         ("metrics: { max_pairs: many }", "1:23 metrics.max_pairs: must be a whole number"),
