@@ -188,7 +188,7 @@ def test_another_url_is_refused(url: str, words: str) -> None:
         ("models: { m: { aliases: a } }", "1:25 models.m.aliases: must be a list"),
         ("models: { m: { target: [] } }", "1:16 models.m.target: unknown key; did you mean targets?"),
         ("models: { m: { targets: [x] } }", "1:26 models.m.targets[0]: not a target; write backend/model"),
-        ("routing: { session_headers: ['x y'] }", "1:31 routing.session_headers[0]: not a header's name"),
+        ("routing: { session_headers: ['x y'] }", "1:30 routing.session_headers[0]: not a header's name"),
         ("routing: { queue: -1 }", "1:19 routing.queue: must be from 0 to 1000000000"),
         ("routing: { zebra: [] }", "1:12 routing.zebra: unknown key"),
         ("metrics: { max_pairs: many }", "1:23 metrics.max_pairs: must be a whole number"),
