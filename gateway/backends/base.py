@@ -23,7 +23,10 @@ class Kind:
     strip: request headers that must not reach it (lower case); destructive: "METHOD /path" globs refused unless
     `passthrough: all`; latest: `name` and `name:latest` are one model; owns: beginnings of paths that are its own API;
     blind_zero: paths on which it may report 0 cached tokens without having counted; loads: how it is told to load and to keep
-    a model, None where its model is always there.
+    a model, None where its model is always there; pins: paths on which `id_slot` in the body names the slot; asks_cache: paths
+    on which some of its versions reuse nothing unless `cache_prompt` says so; shares: what a request has computed can be reused
+    by others while that one still runs (paged caches); settle: seconds after its end, or its prefill where it shares,
+    until a prompt can be reused; evicts: it unloads a model that is at work to load another that a request names.
     """
 
     name: str
@@ -38,3 +41,8 @@ class Kind:
     owns: tuple[str, ...] = ()
     blind_zero: frozenset[str] = frozenset()
     loads: Loads | None = None
+    pins: frozenset[str] = frozenset()
+    asks_cache: frozenset[str] = frozenset()
+    shares: bool = False
+    settle: float = 0.0
+    evicts: bool = False

@@ -68,6 +68,14 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+PINS = frozenset(
+    {
+        "/v1/chat/completions", "/chat/completions", "/v1/completions", "/completions", "/v1/responses", "/responses",
+        "/completion", "/infill",
+    }
+)  # fmt: skip
+"""`/v1/messages` drops the field."""
+
 LLAMACPP = Kind(
     name=KIND,
     serves=frozenset(
@@ -81,6 +89,8 @@ LLAMACPP = Kind(
     lists={"/v1/models": "id", "/models": "id"},
     probes=frozenset({"/props", "/v1/props", "/slots", "/health", "/v1/health"}),
     owns=("/slots", "/props", "/tokenize", "/detokenize", "/apply-template", "/lora-adapters"),
+    pins=PINS,
+    asks_cache=frozenset({"/completion", "/infill"}),  # `cache_prompt` is true by default only since the end of 2024
     usage_unasked=True,  # `timings` stand on the last chunk without being asked for
     strip=frozenset({"x-conversation-id"}),  # it makes a generation outlive its client
     destructive=(

@@ -98,6 +98,7 @@ LMSTUDIO = Kind(
     lists={OPENAI: "id", V1: "key", V0: "id"},
     probes=frozenset({V1, V0}),
     owns=("/api/v1/", "/api/v0/"),
+    evicts=True,  # auto-evict: of the models that were loaded by a request, one stays (its bug tracker, issue 671)
     blind_zero=SERVES,  # it has no cached-token figure; a 0 only fills a field that the schema asks for
     loads=LMSTUDIO_LOADS,
 )

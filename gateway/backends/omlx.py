@@ -63,4 +63,6 @@ OMLX = Kind(
     probes=frozenset({"/v1/models/status"}),
     owns=("/v1/models/status", "/admin/"),
     loads=OMLX_LOADS,
+    shares=True,
+    settle=0.25,  # blocks are published a little after they were computed (its issue 1731); a guess, no figure is known
 )  # fmt: skip

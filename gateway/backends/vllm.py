@@ -51,4 +51,5 @@ VLLM = Kind(
         "POST /collective_rpc", "POST /pause", "POST /update_weights", "POST /scale_elastic_ep", "POST /v1/unload_lora_adapter",
     ),
     blind_zero=frozenset({"/v1/responses", "/v1/messages"}),  # the counts need a flag, the fields are there without it
+    shares=True,  # whole blocks, as soon as they are computed
 )  # fmt: skip
