@@ -95,6 +95,44 @@ class IndexChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelLoaded:
+    """A model is loaded that was not at the last look. cause: `keep`: the configuration wants it; `user`: a request did."""
+
+    backend: str
+    model: str
+    cause: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUnloaded:
+    """cause: `expired`, `client` (somebody unloaded it), `release`, `evicted` (another took its place) or `unknown`."""
+
+    backend: str
+    model: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pinged:
+    """A model was told to load or to stay. act: `load`, `renew` or `unload`; outcome: `ok` or `failed`."""
+
+    backend: str
+    model: str
+    act: str
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAliveOverridden:
+    """A client's `keep_alive` was raised to the policy's."""
+
+    backend: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigReloaded:
     ok: bool
     message: str = ""
@@ -111,6 +149,10 @@ Event = (
     | Canonicalized
     | RewriteRejected
     | IndexChanged
+    | ModelLoaded
+    | ModelUnloaded
+    | Pinged
+    | KeepAliveOverridden
     | ConfigReloaded
 )
 

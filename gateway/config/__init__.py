@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from gateway.config.backends import Backend, Timeouts, Tls
 from gateway.config.json_schema import schema
+from gateway.config.keep import Keep
 from gateway.config.listen import Address, Listener, parse_address
 from gateway.config.loader import load, loads
 from gateway.config.lookup import find, places
@@ -29,6 +30,7 @@ __all__ = [
     "Backend",
     "Config",
     "InvalidConfig",
+    "Keep",
     "Listener",
     "Model",
     "Problem",

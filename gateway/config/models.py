@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import PlainValidator, WithJsonSchema
 
 from gateway.config.fields import Part, key, plain_text
+from gateway.config.keep import Keep
 
 _NAME_PATTERN = r"^[^\s*?]([^*?\x00-\x1f]*[^\s*?])?$"
 _ALIAS_PATTERN = r"^\S(.*\S)?$"
@@ -42,6 +43,7 @@ class Model(Part):
     side_target: TargetText | None = key(
         None, "backend/model for titles, tags, summaries and the like, so that they leave the conversations' caches alone."
     )
+    keep: Keep | None = key(None, "Whether and when it stays loaded.")
 
 
 Models = Mapping[ModelName, Model]

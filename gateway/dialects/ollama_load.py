@@ -76,6 +76,11 @@ def spell(seconds: float) -> bytes:
     return b"-1" if math.isinf(seconds) else str(math.ceil(seconds)).encode()
 
 
+def with_shift(raw: bytes, shift: bool) -> bytes:
+    """The body with this `shift`, which belongs to a loaded model since 0.30.9. Raises ValueError as `with_keep_alive` does."""
+    return set_fields(raw, {"shift": b"true" if shift else b"false"})
+
+
 def with_options(raw: bytes, options: Mapping[str, Any]) -> bytes:
     """The body with these members of `options` set; what else is in there stays byte for byte.
 
