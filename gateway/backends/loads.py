@@ -34,11 +34,13 @@ Tell = Callable[[Control, Wish], Awaitable[str | None]]
 @dataclass(frozen=True, slots=True)
 class Loads:
     """load: a model that is not there; renew: one that is, so that it stays; None where that needs nothing or cannot be done;
-    unload: at once."""
+    unload: at once; lasts: seconds after its last request for which a model stays that a request has loaded, where that is
+    fixed and not told."""
 
     load: Tell
     unload: Tell | None = None
     renew: Tell | None = None
+    lasts: float | None = None
 
 
 async def ollama_load(control: Control, wish: Wish) -> str | None:
@@ -118,7 +120,7 @@ async def omlx_unload(control: Control, wish: Wish) -> str | None:
 
 
 OLLAMA_LOADS = Loads(ollama_load, ollama_unload, renew=ollama_load)
-LMSTUDIO_LOADS = Loads(lmstudio_load, lmstudio_unload)
+LMSTUDIO_LOADS = Loads(lmstudio_load, lmstudio_unload, lasts=3600.0)
 LLAMACPP_LOADS = Loads(llamacpp_load, llamacpp_unload, renew=llamacpp_wake)
 LLAMASWAP_LOADS = Loads(llamaswap_load, llamaswap_unload)
 OMLX_LOADS = Loads(omlx_load, omlx_unload)

@@ -23,8 +23,8 @@ took its place; nobody knows (the server was restarted)."""
 EXPIRING = 60.0
 """Seconds before its end from which a model counts as expiring."""
 
-SHORTEST_TTL = 3000.0
-"""Seconds of idleness below which a model that is gone was ejected, where the server's own time to live is an hour."""
+CERTAINLY = 0.8
+"""Share of its time to live before which a model that is gone was ejected by somebody."""
 
 ASKED_FOR = 86_400.0
 """Seconds for which options that a client asked for are given to other clients too."""
@@ -36,8 +36,9 @@ LOADED = frozenset({"resident", "expiring"})
 class Lodger:
     """suspended: somebody unloaded it, so nobody keeps it until it is used again; in_force: seconds of keep_alive that the
     server is known to use for it; options, shift: what native traffic asks of the loaded model; v1_at: when it was last used
-    through a path that cannot ask; spills_at: the smallest context with which layers did not fit; sleeps_after: seconds of idleness after
-    which the server has gone to sleep; waits_for: a model in use that loading this one might push out."""
+    through a path that cannot ask; spills_at: the smallest context with which layers did not fit; sleeps_after: seconds of
+    idleness after which the server has gone to sleep; lasts: after which it lets models go, where that is fixed; waits_for: a
+    model in use that loading this one might push out."""
 
     backend: str
     model: str
@@ -58,7 +59,7 @@ class Lodger:
     v1_at: float = -math.inf
     spills_at: int | None = None
     sleeps_after: float | None = None
-    ejects: bool = False  # its server lets models go only after an hour (LM Studio), or when a person says so
+    lasts: float | None = None
     failures: int = 0
     retry_at: float = 0.0
     problem: str | None = None

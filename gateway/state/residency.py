@@ -252,7 +252,8 @@ class Residency:
         now, wall = self._clock.now(), self._clock.wall()
         for info in probe.models[:MOST]:
             lodger = self._lodger(backend, info.name)
-            lodger.ejects, others = probe.kind == "lmstudio", bool(is_new - {info.name})
+            loads, others = KINDS[probe.kind].loads, bool(is_new - {info.name})
+            lodger.lasts = loads.lasts if loads else None
             came, gone = lodger.took(info, probe, restarted=restarted, others=others, now=now, wall=wall)
             if gone:
                 self._bus.publish(ModelUnloaded(backend, lodger.label or info.name, gone))
