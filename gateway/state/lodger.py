@@ -142,7 +142,7 @@ class Lodger:
             return "expired"
         if others:
             return "evicted"
-        if self.expires is not None or (self.ejects and (self.ours or idle < SHORTEST_TTL)):
+        if self.expires is not None or (self.lasts is not None and (self.ours or idle < CERTAINLY * self.lasts)):
             self.suspended = True
             return "client"
         return "expired"
