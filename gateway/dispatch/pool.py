@@ -19,7 +19,7 @@ class Line(ResponseHandler):
     heard = 0
 
     def data_received(self, data: bytes) -> None:
-        self.heard += 1
+        self.heard += bool(data)  # aiohttp resumes its parser with no bytes at all
         super().data_received(data)
 
 
