@@ -35,12 +35,13 @@ Tell = Callable[[Control, Wish], Awaitable[str | None]]
 class Loads:
     """load: a model that is not there; renew: one that is, so that it stays; None where that needs nothing or cannot be done;
     unload: at once; lasts: seconds after its last request for which a model stays that a request has loaded, where that is
-    fixed and not told."""
+    fixed and not told; asked: requests on its own API say how their model is loaded and how long it stays."""
 
     load: Tell
     unload: Tell | None = None
     renew: Tell | None = None
     lasts: float | None = None
+    asked: bool = False
 
 
 async def ollama_load(control: Control, wish: Wish) -> str | None:
@@ -119,7 +120,7 @@ async def omlx_unload(control: Control, wish: Wish) -> str | None:
     return _problem(await control.post(f"/v1/models/{quote(wish.model, safe='')}/unload", {}))
 
 
-OLLAMA_LOADS = Loads(ollama_load, ollama_unload, renew=ollama_load)
+OLLAMA_LOADS = Loads(ollama_load, ollama_unload, renew=ollama_load, asked=True)
 LMSTUDIO_LOADS = Loads(lmstudio_load, lmstudio_unload, lasts=3600.0)
 LLAMACPP_LOADS = Loads(llamacpp_load, llamacpp_unload, renew=llamacpp_wake)
 LLAMASWAP_LOADS = Loads(llamaswap_load, llamaswap_unload)

@@ -91,8 +91,8 @@ class Watch:
             log.log(logging.INFO if probe.up and not probe.problem else logging.WARNING, "backend %s: %s", self._name, words)
 
 
-def control_of(config: Backend, address: Address) -> Control:
-    return Control(config.base_url.removesuffix("/v1"), config.headers, address.tls, timeout=PATIENCE)
+def control_of(config: Backend, address: Address, timeout: float = PATIENCE) -> Control:
+    return Control(config.base_url.removesuffix("/v1"), config.headers, address.tls, timeout=timeout)
 
 
 async def look(config: Backend, control: Control, kind: Kind) -> Probe:

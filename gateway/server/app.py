@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.backends.control import Control
 from gateway.config import Config
-from gateway.control.probe import Prober
+from gateway.control.probe import Prober, control_of
+from gateway.control.residency import LONGEST, Keeper
 from gateway.control.supervise import Supervisor
 from gateway.errors import ConfigError
 from gateway.events import ConfigReloaded
@@ -60,6 +62,7 @@ class App:
         self.gateway = gateway
         self.supervisor = Supervisor()
         self.prober = Prober(gateway.fleet, gateway.clock, self.supervisor)
+        self.keeper = Keeper(gateway.residency, gateway.fleet, gateway.bus, gateway.clock, self._control)
         self.sites: dict[Address, Site] = {}
         self._admin: web.AppRunner | None = None
         self._load = load
@@ -79,6 +82,7 @@ class App:
             await site.serve()
         self.supervisor.start("reload", self._reload_when_asked)
         self.supervisor.start("unread", lambda: unread.watch(self._connections))
+        self.supervisor.start("residency", self.keeper.run)
 
     async def reload(self, load: Load | None = None) -> str | None:
         """Read the configuration again and take it over, all or nothing. Returns what is wrong with it, or None.
@@ -152,6 +156,10 @@ class App:
             site.server.pre_shutdown()
         self.sites.update(opened)
         await self.prober.apply(config.backends, addresses)
+
+    def _control(self, backend: str) -> Control:
+        """A control path with the patience that loading a model takes. Raises KeyError."""
+        return control_of(self.gateway.now.config.backends[backend], self.gateway.now.addresses[backend], LONGEST)
 
     def _connections(self) -> list[RequestHandler]:
         return [connection for site in self.sites.values() for connection in site.server.connections]

@@ -26,6 +26,7 @@ from gateway.state.fleet import BackendState, Fleet
 from gateway.state.log import Log
 from gateway.state.memory import Memory
 from gateway.state.requests import Requests
+from gateway.state.residency import Residency
 from gateway.values import Call, Client, Route, Target
 
 MAX_ID = 128  # characters of a request id that a client may bring
@@ -42,6 +43,7 @@ class Generation:
     states: Mapping[str, BackendState]
     doors: Mapping[tuple[str, int], Listener]
     stabilizer: Stabilizer
+    residency: Residency
 
     def places(self, route: Route) -> tuple[Place, ...]:
         return tuple(Place(t, self.states[t.backend], self.addresses[t.backend]) for t in route.targets)
@@ -62,7 +64,8 @@ class Gateway:
         self.log = Log()
         self.memory = Memory(config.state_dir, self.clock)
         self.accounting = Accounting(self.memory.secret, self.clock, self.bus)
-        for subscriber in (self.metrics, self.requests, self.accounting):
+        self.residency = Residency(self.bus, self.clock)
+        for subscriber in (self.metrics, self.requests, self.accounting, self.residency):
             self.bus.subscribe(subscriber.on_event)
         self.draining = False
         self.running = 0  # requests that have begun and not ended, wherever they wait
@@ -74,7 +77,9 @@ class Gateway:
         self.log.resize(config.explain.keep)
         self.accounting.configure(config.explain.keep, config.explain.store)
         doors = {(door.host, door.port): door for door in config.listeners}
-        self.now = Generation(config, _catalog(config), addresses, dict(self.fleet.states), doors, self._stabilizer(config))
+        self.residency.configure(config.models)
+        stabilizer, states = self._stabilizer(config), dict(self.fleet.states)
+        self.now = Generation(config, _catalog(config), addresses, states, doors, stabilizer, self.residency)
         return self.now
 
     def _stabilizer(self, config: Config) -> Stabilizer:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import orjson
 from multidict import CIMultiDict
 
@@ -40,7 +43,7 @@ def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchang
         places=exchange.now.places(route),
         label=route.label,
         headers=headers,
-        body=lambda target, kind: body_for(call, target, kind),
+        body=lambda target, kind: kept(body_for(call, target, kind), call.path, call.body, route.label, target, kind, exchange),
         gated=endpoint.task == "answer",
         decode=True,
         queue=config.routing.queue,
@@ -63,6 +66,18 @@ def body_for(call: Call, target: Target, kind: Kind) -> bytes:
             f"{call.model!r} is an alias, and this body cannot be edited ({error}); name {target.model!r} itself.",
             code="body_not_editable",
         ) from error
+
+
+def kept(
+    raw: bytes, path: str, body: Mapping[str, Any] | None, label: str, target: Target, kind: Kind, exchange: Exchange
+) -> bytes:
+    """The body with how long its model is to stay and how it is to be loaded, where requests say that (Ollama's own API)."""
+    if body is None or kind.loads is None or not kind.loads.asked:
+        return raw
+    model = target.model or body.get("model")
+    if not isinstance(model, str):
+        return raw
+    return exchange.now.residency.edit(raw, path, body, label, target.backend, model)
 
 
 def renames(target: Target, asked: str | None, kind: Kind) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable
 from multidict import CIMultiDict
 
 from gateway.backends.base import Kind
+from gateway.dialects.ollama_load import PATHS as SAYS_HOW_TO_LOAD
 from gateway.dispatch.plan import Order
 from gateway.errors import NotFound
 from gateway.routing.locate import locate
@@ -16,7 +17,8 @@ from gateway.server.body import invite, read_body, read_head, rest_of
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
 from gateway.server.headers import STREAM_HEADERS, to_client, to_upstream
-from gateway.server.orders import renames
+from gateway.server.orders import kept, renames
+from gateway.server.reading import json_object
 from gateway.server.replies import is_stream, next_piece, our_headers
 from gateway.values import Target
 
@@ -50,9 +52,14 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
         return out
 
     def payload(target: Target, kind: Kind) -> Body:
-        if not isinstance(body, bytes) or name is None or target.model is None or not renames(target, asked, kind):
+        if not isinstance(body, bytes):
             return body
-        return naming.in_body(body, name, target.model)
+        named = body
+        if name is not None and target.model is not None and renames(target, asked, kind):
+            named = naming.in_body(body, name, target.model)
+        if request.path not in SAYS_HOW_TO_LOAD:
+            return named
+        return kept(named, request.path, json_object(named), route.label, target, kind, exchange)
 
     def path_query(target: Target, kind: Kind) -> str:
         sent = request.rel_url.raw_path_qs

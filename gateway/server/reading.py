@@ -64,6 +64,15 @@ def parse(raw: bytes) -> tuple[Mapping[str, Any], bool]:
     return body, exact
 
 
+def json_object(raw: bytes) -> Mapping[str, Any] | None:
+    """The body as an object; None if it is none."""
+    try:
+        body = orjson.loads(raw)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
 def _plain(raw: bytes, encoding: str, limit: int) -> bytes | None:
     """The body without its Content-Encoding; None if that is one which only the backend may be able to read."""
     encoding = encoding.strip().lower()
