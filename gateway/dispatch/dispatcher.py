@@ -8,9 +8,10 @@ else to go.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any
 
 import aiohttp
 import orjson
@@ -19,6 +20,7 @@ from gateway.backends.base import Kind
 from gateway.dispatch.admission import Admission
 from gateway.dispatch.deadline import Deadline
 from gateway.dispatch.flight import Flight
+from gateway.dispatch.held import Held
 from gateway.dispatch.plan import Order, Place
 from gateway.dispatch.reading import Body
 from gateway.dispatch.upstream import Upstream
@@ -48,6 +50,22 @@ class Reply:
     idle: float
 
 
+class Opening:
+    """`async with dispatcher.open(...) as reply`."""
+
+    __slots__ = ("_dispatcher", "_held", "_wanted")
+
+    def __init__(self, dispatcher: Dispatcher, *wanted: Any):
+        self._dispatcher, self._wanted, self._held = dispatcher, wanted, Held()
+
+    async def __aenter__(self) -> Reply:
+        reply, self._held = await self._dispatcher.first_that_answers(*self._wanted)
+        return reply
+
+    async def __aexit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._held.release()
+
+
 class Dispatcher:
     """Owns the gates; sends through the one upstream client."""
 
@@ -63,14 +81,12 @@ class Dispatcher:
         """Requests that a new one would have to share this backend with, or wait behind."""
         return self._fleet.load(backend) + self.waiting(backend)
 
-    @asynccontextmanager
-    async def open(self, order: Order, flight: Flight, deadline: Deadline) -> AsyncIterator[Reply]:
-        """Raises Refusal or UpstreamError (also for a deadline's sake Expired, from the caller's own deadline)."""
-        reply, held = await self._first_that_answers(order, flight, deadline)
-        with held:
-            yield reply
+    def open(self, order: Order, flight: Flight, deadline: Deadline) -> Opening:
+        """Entering raises Refusal or UpstreamError (also for a deadline's sake Expired, from the caller's own deadline)."""
+        return Opening(self, order, flight, deadline)
 
-    async def _first_that_answers(self, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, ExitStack]:
+    async def first_that_answers(self, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, Held]:
+        """For `Opening`. Raises as `open` does."""
         waited, pause = 0.0, LOADING_PAUSE[0]
         while True:
             loading, failure, full = None, None, None
@@ -98,30 +114,36 @@ class Dispatcher:
             await asyncio.sleep(pause)
             waited += pause
 
-    async def _try(self, place: Place, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, ExitStack]:
+    async def _try(self, place: Place, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, Held]:
         """One try at one target. What it holds (a place, the count, the connection) comes with the reply, to be given back when
         that is done with; it is given back at once when there is none."""
+        held = Held()
+        try:
+            return await self._ask(place, order, flight, deadline, held), held
+        except BaseException:
+            held.release()
+            raise
+
+    async def _ask(self, place: Place, order: Order, flight: Flight, deadline: Deadline, held: Held) -> Reply:
         state, limits = place.state, place.state.config.timeouts
-        with ExitStack() as held:
-            deadline.move(limits.first_byte, "queue")
-            if order.gated:
-                began = flight.clock.now()
-                model = place.target.model or order.label
-                try:
-                    held.callback(await self._admission.enter(state.name, model, self._capacity(state), order.queue))
-                finally:
-                    flight.queue += flight.clock.now() - began
-            self._start(state, flight)
-            held.callback(self._stop, state, flight)
-            deadline.move(limits.first_byte, "upstream")
-            response = await self._send(place, order)
-            held.callback(response.close)
-            body = Body(response, decode=order.decode)
-            flight.headers_at = flight.clock.now()
-            self._fleet.succeeded(state.name)
-            head = await self._unless_loading(body, state) if response.status == 503 and order.gated else b""
-            reply = Reply(response, body, head, place.target, state.kind, limits.first_byte, limits.idle)
-            return reply, held.pop_all()
+        deadline.move(limits.first_byte, "queue")
+        if order.gated:
+            began = flight.clock.now()
+            model = place.target.model or order.label
+            try:
+                held.keep(await self._admission.enter(state.name, model, self._capacity(state), order.queue))
+            finally:
+                flight.queue += flight.clock.now() - began
+        self._start(state, flight)
+        held.keep(partial(self._stop, state, flight))
+        deadline.move(limits.first_byte, "upstream")
+        response = await self._send(place, order)
+        held.keep(response.close)
+        body = Body(response, decode=order.decode)
+        flight.headers_at = flight.clock.now()
+        self._fleet.succeeded(state.name)
+        head = await self._unless_loading(body, state) if response.status == 503 and order.gated else b""
+        return Reply(response, body, head, place.target, state.kind, limits.first_byte, limits.idle)
 
     async def _send(self, place: Place, order: Order) -> aiohttp.ClientResponse:
         kind = place.state.kind
