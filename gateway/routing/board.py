@@ -100,7 +100,7 @@ class Engine:
     slot could be saved now, as far as disk, budget and the server allow; resident: None where the server does not tell; load:
     seconds that loading takes; context: tokens that all its requests share, None where each slot has its own; ratio: tokens for
     each character of a chain; answer: seconds that an answer usually takes behind its first token; exclusive: loading it would
-    push out another model of this backend that is in use; waiting: requests that wait for it ahead of the one to be placed;
+    push out another model of this backend that is in use; waiting: requests that wait for it;
     shares: what one request has computed can be reused while that one still runs (paged caches: vLLM, oMLX), `settle` seconds
     after its prefill; settling: requests that ended less than `settle` ago; recent: what was last computed here, oldest first,
     at most `capacity`, where slots are [] and the capacity is known (Ollama).

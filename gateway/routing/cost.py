@@ -1,0 +1,153 @@
+"""What it would cost to send a request to one place, term by term, and what one engine looks like to one request. Pure.
+
+All terms are seconds of somebody's time: of the one who asks, or of those whom it makes wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.routing.board import Ask, Board, Engine, Held, Snapshot
+from gateway.routing.decisions import Decision
+from gateway.routing.match import saved, tokens_at
+from gateway.routing.worth import chance_of_loss, loss, need, reading
+from gateway.values import Target
+
+ANSWER = 1024
+"""Tokens of an answer for which nothing was said."""
+
+DISK = 500e6
+"""Bytes of a slot that are written in a second (measured on llama.cpp: 590 MB in 0.4-1.4 s, 50 MB in 0.02-0.03 s)."""
+
+TOKEN_BYTES = 100_000
+"""Bytes of a token in a slot file while none was saved: a model of 7-8 thousand million parameters."""
+
+OVERDUE = 0.3
+"""Share of a usual answer that is expected of one that should be over: at least that, and as much as it is late."""
+
+DECODING = 0.1
+"""Weight of the time for which the answer of another is slowed, against time in which nothing comes."""
+
+
+@dataclass(slots=True)
+class Option:
+    """A place, or waiting for it. order: of its target; hold: why it would wait, None: it goes now; hard: there is no other way
+    here than waiting; replaced: what would be overwritten. The terms are seconds."""
+
+    engine: Engine
+    target: Target
+    order: int
+    reused: int = 0
+    slot: int | None = None
+    pin: bool = False
+    restore: Snapshot | None = None
+    save: bool = False
+    hold: Decision | None = None
+    hard: bool = False
+    replaced: Held | None = None
+    wait: float = 0.0
+    prefill: float = 0.0
+    load: float = 0.0
+    disk: float = 0.0
+    overwrite: float = 0.0
+    stall: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.wait + self.prefill + self.load + self.disk + self.overwrite + self.stall
+
+
+class Sight:
+    """One engine as one request sees it.
+
+    prompt: tokens of the prompt; nodes: digests of its chain; prefilling: seconds that others here still need for their
+    prompts; decoding: answers that are being generated; streams: answers in progress on the whole backend.
+    """
+
+    __slots__ = ("ask", "decoding", "engine", "nodes", "now", "order", "prefilling", "prompt", "streams", "target")
+
+    def __init__(
+        self, board: Board, engine: Engine, target: Target, order: int, ask: Ask, nodes: frozenset[bytes], now: float
+    ) -> None:
+        self.engine, self.target, self.order, self.ask, self.nodes, self.now = engine, target, order, ask, nodes, now
+        self.prompt = prompt_tokens(engine, ask)
+        running = engine.running.values()
+        self.prefilling = [one.warm_at - now for one in running if one.warm_at > now] if running else []
+        self.decoding = len(running) - len(self.prefilling)
+        self.streams = streams(board, engine) if engine.saves or engine.snapshots else 0
+
+    def option(self, reused: int, slot: int | None = None, *, wait: float = 0.0, hold: Decision | None = None) -> Option:
+        """A place that holds so many tokens of the prompt. Who goes at once shares the server with those who prefill now: each
+        of them delays it by as much as it delays them."""
+        engine = self.engine
+        prefill = reading(engine, min(reused, max(self.prompt - 1, 0)), self.prompt)  # the last token is always computed
+        option = Option(engine, self.target, self.order, reused, slot, hold=hold, wait=wait, prefill=prefill)
+        if hold is None and (self.prefilling or self.decoding):
+            together = sum(min(prefill, other) for other in self.prefilling)
+            option.wait += together
+            option.stall = together + DECODING * prefill * self.decoding
+        if engine.resident is False:
+            option.load = engine.load
+        return option
+
+    def overwrite(self, option: Option, held: Held, kept: int) -> None:
+        """What the option costs those who need what its slot holds now; saved before, if that is cheaper."""
+        engine = self.engine
+        option.replaced = held
+        if kept >= held.tokens:
+            return
+        needed = need(held, self.now)
+        if self.ask.side and not held.side:
+            needed = 1.0  # in the middle of a conversation that goes on
+        seconds = loss(engine, held, kept)
+        option.overwrite = seconds * needed * chance_of_loss(engine, held, kept)
+        if engine.saves and not self.streams:
+            save = disk_seconds(engine, held.tokens)
+            back = min(seconds, save / 4)  # a restore is several times as fast as a save
+            if save + needed * back < option.overwrite:
+                option.save, option.overwrite = True, needed * back
+                option.disk += save
+
+
+def prompt_tokens(engine: Engine, ask: Ask) -> int:
+    return int(ask.chain.size * engine.ratio) if ask.chain is not None else 0
+
+
+def most_tokens(engine: Engine, ask: Ask) -> int:
+    """The most tokens of a shared context that a request can take: its prompt and its answer."""
+    return prompt_tokens(engine, ask) + (ANSWER if ask.limit is None else ask.limit)
+
+
+def head_tokens(engine: Engine, ask: Ask) -> int:
+    """Tokens of what comes before the first message."""
+    return tokens_at(ask.chain, ask.chain.head, engine.ratio) if ask.chain is not None else 0
+
+
+def disk_seconds(engine: Engine, tokens: int) -> float:
+    """Seconds that saving so many tokens takes, which are also those for which the server does nothing else."""
+    known = max(engine.snapshots.values(), key=lambda one: one.tokens, default=None)
+    each = known.size / known.tokens if known is not None and known.tokens else TOKEN_BYTES
+    return tokens * each / DISK
+
+
+def streams(board: Board, engine: Engine) -> int:
+    """Requests in progress on the backend, whichever model they use: they stop while a slot is saved or restored."""
+    return sum(len(one.running) for one in board.engines.values() if one.backend == engine.backend)
+
+
+def rest(engine: Engine, free_at: float, now: float) -> float:
+    """Seconds until something is over that is expected to be over at `free_at`. What is late has shown that it takes longer
+    than expected: as much as it is late already is expected again."""
+    return free_at - now if free_at > now else max(OVERDUE * engine.answer, now - free_at)
+
+
+def ahead(sight: Sight) -> float:
+    """Seconds that those take who wait for the engine already. One who has waited counts among them."""
+    engine = sight.engine
+    others = engine.waiting - (1 if sight.ask.held else 0)
+    return max(0, others) * engine.answer / max(1, engine.capacity or len(engine.slots))
+
+
+def best_snapshot(sight: Sight) -> Snapshot | None:
+    chain = sight.ask.chain
+    return saved(sight.engine, chain, sight.nodes) if chain is not None else None
