@@ -63,19 +63,21 @@ class Control:
             limits=httpx.Limits(max_connections=4, keepalive_expiry=3.0),
         )
 
-    async def get(self, path: str) -> Answer:
-        return await self._ask("GET", path, None)
+    async def get(self, path: str, timeout: float | None = None) -> Answer:
+        """timeout: seconds of silence, where not the usual ones."""
+        return await self._ask("GET", path, None, timeout)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Answer:
-        return await self._ask("POST", path, body)
+    async def post(self, path: str, body: Mapping[str, Any], timeout: float | None = None) -> Answer:
+        return await self._ask("POST", path, body, timeout)
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, timeout: float | None) -> Answer:
         """Raises Unreachable with a sentence that names the address; never a library's own error."""
+        limit = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
         try:
-            async with self._client.stream(method, self.base_url + path, json=body) as reply:
+            async with self._client.stream(method, self.base_url + path, json=body, timeout=limit) as reply:
                 data = bytearray()
                 async for piece in reply.aiter_bytes():
                     data += piece
