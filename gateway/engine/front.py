@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gateway.engine.calls import answers, fetch, free_port
+from gateway.engine.calls import answers, fetch
 from gateway.engine.child import Child
 
 BACKEND = "local"
+
+_ANY_PORTS = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}}
+_ADDRESS = re.compile(r"(?:listening|status) on http://127\.0\.0\.1:(\d+)[\"\n]")
 
 
 class GatewayServer:
@@ -51,10 +55,11 @@ class GatewayServer:
 
     def start(self, timeout: float = 30.0) -> Self:
         """Return when it is ready: it has found its backend. Raises ChildError with the end of its log."""
-        self.port, self.admin_port = free_port(), free_port()
-        addresses = {"listen": f"127.0.0.1:{self.port}", "admin": {"listen": f"127.0.0.1:{self.admin_port}"}}
-        self._config_file.write_text(json.dumps(addresses | self._settings, indent=2))  # JSON is YAML
+        self._config_file.write_text(json.dumps(_ANY_PORTS | self._settings, indent=2))  # JSON is YAML
+        earlier = len(self._ports())
         self._child.start(["run", "--config", str(self._config_file)])
+        self._child.wait_until(lambda: len(self._ports()) > earlier + 1, timeout)
+        self.port, self.admin_port = self._ports()[-2:]
         self._child.wait_until(lambda: answers(f"{self.admin_url}/readyz"), timeout)
         return self
 
@@ -65,6 +70,10 @@ class GatewayServer:
     def metrics(self) -> str:
         """The admin port's /metrics."""
         return fetch(f"{self.admin_url}/metrics", timeout=10).decode()
+
+    def _ports(self) -> list[int]:
+        """What the log names, in order: for each start the data port and then the admin port."""
+        return [int(port) for port in _ADDRESS.findall(self.log.read_text())] if self.log.exists() else []
 
     def __enter__(self) -> Self:
         return self if self.running else self.start()

@@ -62,6 +62,7 @@ async def wave(gateway: GatewayProcess, upstream: UpstreamProcess, done: int, *,
     return [at - left for at in report.closed[done:]]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("mode", ["silent", "stalled"])
 async def test_a_thousand_clients_that_leave_free_the_upstream(tmp_path: Path, mode: str) -> None:
     """500 before the upstream's headers, 500 after them, each half streaming; together a thousand."""

@@ -32,6 +32,7 @@ async def told(gateway: GatewayProcess) -> bool:
     return gateway.log.count('"client_stalled"') == CLIENTS
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_twenty_clients_that_do_not_read(tmp_path: Path) -> None:
     async with AsyncExitStack() as held:

@@ -85,6 +85,7 @@ async def test_each_event_is_passed_on_when_it_comes(rig: Rig, call: Call) -> No
     assert (response.header("Content-Encoding"), response.header("Content-Length")) == ("", "")
 
 
+@pytest.mark.alone
 async def test_an_event_costs_no_time(rig: Rig) -> None:
     """Between an event's leaving the server and its coming at the client: the median over all events of all dialects."""
     lags: list[float] = []

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -42,6 +44,7 @@ class Work:
             end = min(at + BATCH, len(self.prompt))
             await asyncio.sleep((end - at) * seconds_per_token)
             self._keep(self.prompt[:end])
+        self.cache.publish(self.held)
 
     def generated(self, text: str) -> None:
         self._said += tokenize(text)
@@ -53,12 +56,15 @@ class Work:
 
 
 class BlockCache:
-    """size: tokens of a block; blocks: how many there are. Its writers: the requests that have a `Work`."""
+    """size: tokens of a block; blocks: how many there are; settle: real seconds from the end of a prefill, and of an answer,
+    until others find what it has computed, 0 = they find each block at once. Its writers: the requests that have a `Work`."""
 
-    def __init__(self, size: int, blocks: int = 4096):
+    def __init__(self, size: int, blocks: int = 4096, settle: float = 0.0):
         self.size = size
         self.blocks = blocks
+        self.settle = settle
         self._kept: dict[bytes, None] = {}  # the longest unused first
+        self._found_from: dict[bytes, float] = {}  # monotonic seconds, of blocks that are not found yet
         self._holders: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
@@ -79,6 +85,8 @@ class BlockCache:
         for block in hashes:
             if block not in self._kept and len(self._kept) >= self.blocks and not self._evict():
                 return
+            if self.settle and block not in self._kept:
+                self._found_from[block] = math.inf
             self._kept[block] = None
             self._holders[block] += 1
             held.append(block)
@@ -86,10 +94,11 @@ class BlockCache:
     def clear(self) -> None:
         """Everything is lost, also what is in use."""
         self._kept.clear()
+        self._found_from.clear()
 
     def _find(self, prompt: list[str], salt: str) -> Iterator[bytes]:
         for block in block_hashes(prompt[:-1], self.size, salt):
-            if block not in self._kept:
+            if block not in self._kept or self._found_from.get(block, 0.0) > time.monotonic():
                 return
             yield block
 
@@ -99,7 +108,14 @@ class BlockCache:
             del self._kept[block]
         return block is not None
 
+    def publish(self, held: list[bytes]) -> None:
+        """What is held so far is soon found by others."""
+        for block in held:
+            if self._found_from.get(block) == math.inf:
+                self._found_from[block] = time.monotonic() + self.settle
+
     def _release(self, held: list[bytes]) -> None:
+        self.publish(held)
         for block in reversed(held):
             self._holders[block] -= 1
             if block in self._kept:  # it may have been cleared

@@ -27,10 +27,13 @@ class StartEngine(Protocol):
 
 
 @pytest.fixture(scope="session")
-def model_file(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
-    """Paths of generated models, written once a session, or once ever with a cache directory in WARMGATE_MODEL_CACHE."""
+def model_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
+    """Paths of generated models, written once a run, or once ever with a cache directory in WARMGATE_MODEL_CACHE."""
     directory = os.environ.get(CACHE_VARIABLE)
-    models = Path(directory) if directory else tmp_path_factory.mktemp("models")
+    temporary = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        temporary = temporary.parent  # of all workers
+    models = Path(directory) if directory else temporary / "models"
     return lambda model=TINY: cached(model, models)
 
 

@@ -48,7 +48,8 @@ class Loaded:
 class FakeOmlx(FakeServer):
     """models: names; max_loaded: models in memory, the longest unused goes; pinned: never goes; too_large: cannot be loaded;
     ttl: seconds without a request after which a model goes, None = never; ssd: caches survive unloading and restarts; key:
-    asked for everywhere but on `/health`; keepalive: real seconds between signs of life during a prefill, None = none.
+    asked for everywhere but on `/health`; keepalive: real seconds between signs of life during a prefill, None = none; settle:
+    real seconds from the end of a prefill until others find what it has computed (its issue 1731: too late for the next one).
 
     loads, unloads: names in order; ready: False while pinned models are loaded at start-up.
     """
@@ -65,6 +66,7 @@ class FakeOmlx(FakeServer):
         key: str = "",
         context: int = 32768,
         keepalive: float | None = None,
+        settle: float = 0.0,
         clock: Clock | None = None,
         seconds_per_token: float = 0.0,
         gap: float = 0.0,
@@ -78,7 +80,7 @@ class FakeOmlx(FakeServer):
         self.loads: list[str] = []
         self.unloads: list[str] = []
         self._loaded: dict[str, Loaded] = {}
-        self.caches = {name: BlockCache(BLOCK) for name in self.models}
+        self.caches = {name: BlockCache(BLOCK, settle=settle) for name in self.models}
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         return [

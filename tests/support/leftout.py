@@ -3,12 +3,14 @@
     @pytest.mark.needs("prometheus")            # skipped, and counted under that name, where it is missing
 
 Every other skip is counted too, under its own reason. With WARMGATE_NOTHING_LEFT_OUT=1 a run that left anything out fails.
+Of several workers (pytest-xdist) none counts: their reports come to the process that started them, which does.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,14 +18,12 @@ from tests.support.needs import available
 
 STRICT = "WARMGATE_NOTHING_LEFT_OUT"
 
-_COUNTS = pytest.StashKey[Counter[str]]()
 _NEEDS = "needs "
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    counts: Counter[str] = Counter()
-    config.stash[_COUNTS] = counts
-    config.pluginmanager.register(_Recorder(counts), "leftout-recorder")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Recorder(), "leftout-recorder")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,33 +37,35 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 class _Recorder:
     """Counts skips as they are reported: of tests, and of whole files that are skipped while they are collected."""
 
-    def __init__(self, counts: Counter[str]) -> None:
-        self._counts = counts
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+        """By node id: each worker collects, and so skips, the same files."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):  # an expected failure has been run
-            self._count(report.longrepr)
+            self._note(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
-            self._count(report.longrepr)
+            self._note(report)
 
-    def _count(self, why: object) -> None:
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        why = report.longrepr
         reason = why[2] if isinstance(why, tuple) else str(why)
-        self._counts[str(reason).removeprefix("Skipped: ").removeprefix(_NEEDS)] += 1
+        self._reasons[report.nodeid] = reason.removeprefix("Skipped: ").removeprefix(_NEEDS)
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of pytest's own summary, so that this line is the last
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Iterator[None]:
+        fails = bool(self._reasons) and os.environ.get(STRICT) == "1"
+        if fails and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        result = yield
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(self._line() + (f"; this run fails, because {STRICT}=1" if fails else ""))
+        return result
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    left_out = session.config.stash[_COUNTS].total()
-    if left_out and os.environ.get(STRICT) == "1" and exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    counts = config.stash[_COUNTS]
-    tools = ", ".join(f"{tool}: {count}" for tool, count in counts.most_common())
-    line = f"left out: {counts.total()} checks" + (f" ({tools})" if tools else "")
-    if counts and os.environ.get(STRICT) == "1":
-        line += f"; this run fails, because {STRICT}=1"
-    terminalreporter.write_line(line)
+    def _line(self) -> str:
+        counts = Counter(self._reasons.values())
+        tools = ", ".join(f"{tool}: {count}" for tool, count in counts.most_common())
+        return f"left out: {counts.total()} checks" + (f" ({tools})" if tools else "")

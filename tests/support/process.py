@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,17 +24,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.clients import fetch
+from tests.support.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GATEWAY = (sys.executable, "-m", "gateway", "run", "--config")
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Metrics(dict[tuple[str, frozenset[tuple[str, str]]], float]):
