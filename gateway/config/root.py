@@ -14,6 +14,7 @@ from gateway.config.log import Log
 from gateway.config.metrics import Metrics
 from gateway.config.models import Models
 from gateway.config.routing import Routing
+from gateway.config.snapshots import Snapshots
 from gateway.config.state import StateDir
 
 
@@ -33,6 +34,7 @@ class Config(Part):
     explain: Explain = key({}, "What is kept of finished requests, to say why a later one was slow.")
     heartbeat: Heartbeat = key({}, "Keeping clients from giving up during a long silence.")
     routing: Routing = key({}, "How requests find their backend.")
+    snapshots: Snapshots = key({}, "Slots of llama.cpp servers that are saved to files, where the servers can.")
     state_dir: StateDir = key(
         "~/.local/state/warmgate", "Where what was learned of prompts is kept (SQLite); empty: in memory only."
     )

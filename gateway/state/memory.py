@@ -1,15 +1,18 @@
-"""What the gateway remembers about prompts: the ledger in memory, its rows on disk.
+"""What the gateway remembers about prompts: the ledger and the ring of saved slots in memory, their rows on disk.
 
 One writer: this class, on the event loop. The disk is written by the store's own thread.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable
 from pathlib import Path
 
+from gateway.canonical.digests import digest
 from gateway.canonical.ledger import Ledger, Row
 from gateway.clock import Clock
+from gateway.state.snapshots import KINDS, Ring
 from gateway.state.store import Store, Stored
 
 DAY = 86400.0  # seconds
@@ -23,13 +26,21 @@ class Memory:
         self.ledger = Ledger(expiry=EXPIRY)
         self._clock = clock
         self._store = Store(directory, EXPIRY, clock.wall)
+        self.snapshots = Ring(self._instance(), clock, self._store.put)
         for row in self._store.rows():
-            if row.value is not None:
+            if row.kind in KINDS:
+                self.snapshots.load(row)
+            elif row.value is not None:
                 self.ledger.load(row.kind, row.key, row.value, row.used)
 
     @property
     def secret(self) -> bytes:
         return self._store.secret
+
+    def _instance(self) -> str:
+        """What the names of this gateway's files on servers begin with: the same after a restart, so that they stay as few."""
+        secret = self.secret if self._store.durable else platform.node().encode() or b"-"
+        return digest(secret, b"instance").hex()[:8]
 
     @property
     def problem(self) -> str | None:
@@ -63,7 +74,8 @@ class Memory:
         """Drop everything that was learned. Returns how many rows that were; `flush` tells when they have left the disk."""
         count = len(self.ledger)
         self.ledger.forget()
-        self._store.forget()
+        self._store.forget()  # the names of files are noted again behind it
+        count += self.snapshots.forget()
         return count
 
     def flush(self, seconds: float = 20.0) -> bool:
