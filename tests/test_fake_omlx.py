@@ -55,6 +55,15 @@ async def test_a_stream_counts_only_if_asked() -> None:
     assert any("reasoning_content" in choice["delta"] for event in asked for choice in event["choices"])
 
 
+async def test_what_was_just_computed_is_found_a_little_later() -> None:
+    async with FakeOmlx(settle=0.2) as omlx:
+        await asyncio.gather(ask(omlx, chat("one")), ask(omlx, chat("two")))
+        await ask(omlx, chat("three"))
+        await asyncio.sleep(0.25)
+        await ask(omlx, chat("four"))
+    assert [served.reused > 0 for served in omlx.served] == [False, False, False, True]
+
+
 @pytest.mark.parametrize(("version", "tells"), [("0.5.3", False), ("0.5.4", True)])
 async def test_anthropics_usage_tells_it_since_0_5_4(version: str, tells: bool) -> None:
     async with FakeOmlx(version=version) as omlx:

@@ -13,8 +13,10 @@ from typing import Any
 
 from gateway.engine.gguf import Model
 from gateway.engine.server import EngineServer
-from tests.slots.players import MODEL, Dialect, Played, Player
+from tests.slots.players import MODEL, Dialect, Got, Played, Player
 from tests.slots.scenes import Scene, heads
+from tests.slots.tap import Tap
+from tests.stable.stand import eventually
 from tests.support.clients import fetch
 from tests.support.engine import ModelFile
 from tests.support.process import GatewayProcess, Metrics
@@ -128,5 +130,44 @@ async def lab(mode: Mode, model_file: ModelFile, directory: Path, **config: Any)
         yield Lab(mode, *servers, gateway)
 
 
-def backend(server: EngineServer, **keys: Any) -> Mapping[str, Any]:
+@dataclass(slots=True)
+class Tapped:
+    """One server whose requests are written down, behind the gateway."""
+
+    server: EngineServer
+    tap: Tap
+    gateway: GatewayProcess
+
+    def player(self, dialect: Dialect, *headers: tuple[str, str]) -> Player:
+        return Player(self.gateway.url, dialect, *headers)
+
+    async def row(self, got: Got) -> dict[str, Any]:
+        """What the gateway keeps of a finished request."""
+        return await row(self.gateway, got.id)
+
+
+async def row(gateway: GatewayProcess, id: str) -> dict[str, Any]:
+    async def found() -> dict[str, Any] | None:
+        response = await fetch(f"{gateway.admin}/requests/{id}")
+        return response.json() if response.status == 200 else None
+
+    return await eventually(found, f"a row for {id}")  # type: ignore[no-any-return]
+
+
+@asynccontextmanager
+async def tapped(
+    mode: Mode, model_file: ModelFile, directory: Path, *flags: str, keys: Mapping[str, Any] | None = None, **config: Any
+) -> AsyncIterator[Tapped]:
+    """flags: of the server; keys: of the backend; config: top-level keys of the gateway's configuration."""
+    async with AsyncExitStack() as stack:
+        server = start(model_file(Model(mode.kind)), directory / "engine", mode, *flags)
+        stack.callback(server.stop)
+        tap = await stack.enter_async_context(Tap(server.url))
+        backends = {"backends": {"local": backend(tap, **(keys or {}))}}
+        gateway = await stack.enter_async_context(GatewayProcess(directory, {**backends, **config}))
+        tap.heard.clear()  # what it asked to find out which server this is
+        yield Tapped(server, tap, gateway)
+
+
+def backend(server: EngineServer | Tap, **keys: Any) -> Mapping[str, Any]:
     return {"kind": "llamacpp", "url": server.url, "prefill_rate": RATE, **keys}
