@@ -76,6 +76,15 @@ class Cron:
                 return found.timestamp()
         return None
 
+    def left(self, wall: float, most: float = 86_400.0) -> float:
+        """Seconds until the first minute that does not match, at most so many; 0 if this one does not."""
+        if self.always:
+            return most
+        at = wall
+        while at - wall < most and self.contains(at):
+            at += 60.0 - at % 60.0
+        return min(at - wall, most)
+
     def _local(self, wall: float) -> datetime:
         return datetime.fromtimestamp(wall, _zone(self.zone))
 

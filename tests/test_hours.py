@@ -59,6 +59,14 @@ def test_a_moment_in_an_hour_that_comes_twice_comes_once_and_never_before_now() 
     assert cron.next(second - 60) == at("2026-10-26T02:30")
 
 
+def test_what_is_left_of_a_window() -> None:
+    window = Cron(OFFICE, BERLIN)
+    assert window.left(at("2026-11-30T19:30:30")) == 29 * 60 + 30
+    assert window.left(at("2026-11-30T20:00")) == 0
+    assert window.left(at("2026-11-30T08:00"), most=3600) == 3600
+    assert Cron(ALWAYS, BERLIN).left(at("2026-11-30T08:00")) == 86_400
+
+
 def test_weekdays_have_names() -> None:
     friday_evening = at("2026-11-27T21:00")
     assert Cron("30 7 * * mon-fri", BERLIN).next(friday_evening) == at("2026-11-30T07:30")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from gateway.backends.control import Answer, Control
@@ -31,17 +31,21 @@ Tell = Callable[[Control, Wish], Awaitable[str | None]]
 """Does it. Returns what went wrong in a sentence, or None. Raises Unreachable."""
 
 
+Asked = Literal["keep_alive", "ttl"]
+"""Ollama's own API: at any request, and how the model is loaded besides. LM Studio: at the request that loads it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loads:
     """load: a model that is not there; renew: one that is, so that it stays; None where that needs nothing or cannot be done;
     unload: at once; lasts: seconds after its last request for which a model stays that a request has loaded, where that is
-    fixed and not told; asked: requests on its own API say how their model is loaded and how long it stays."""
+    fixed and not told; asked: how requests themselves say for how long their model stays."""
 
     load: Tell
     unload: Tell | None = None
     renew: Tell | None = None
     lasts: float | None = None
-    asked: bool = False
+    asked: Asked | None = None
 
 
 async def ollama_load(control: Control, wish: Wish) -> str | None:
@@ -120,8 +124,8 @@ async def omlx_unload(control: Control, wish: Wish) -> str | None:
     return _problem(await control.post(f"/v1/models/{quote(wish.model, safe='')}/unload", {}))
 
 
-OLLAMA_LOADS = Loads(ollama_load, ollama_unload, renew=ollama_load, asked=True)
-LMSTUDIO_LOADS = Loads(lmstudio_load, lmstudio_unload, lasts=3600.0)
+OLLAMA_LOADS = Loads(ollama_load, ollama_unload, renew=ollama_load, asked="keep_alive")
+LMSTUDIO_LOADS = Loads(lmstudio_load, lmstudio_unload, lasts=3600.0, asked="ttl")
 LLAMACPP_LOADS = Loads(llamacpp_load, llamacpp_unload, renew=llamacpp_wake)
 LLAMASWAP_LOADS = Loads(llamaswap_load, llamaswap_unload)
 OMLX_LOADS = Loads(omlx_load, omlx_unload)

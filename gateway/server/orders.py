@@ -71,13 +71,13 @@ def body_for(call: Call, target: Target, kind: Kind) -> bytes:
 def kept(
     raw: bytes, path: str, body: Mapping[str, Any] | None, label: str, target: Target, kind: Kind, exchange: Exchange
 ) -> bytes:
-    """The body with how long its model is to stay and how it is to be loaded, where requests say that (Ollama's own API)."""
-    if body is None or kind.loads is None or not kind.loads.asked:
+    """The body with how long its model is to stay and how it is to be loaded, where requests say that."""
+    if body is None or kind.loads is None or kind.loads.asked is None:
         return raw
-    model = target.model or body.get("model")
-    if not isinstance(model, str):
-        return raw
-    return exchange.now.residency.edit(raw, path, body, label, target.backend, model)
+    residency, model = exchange.now.residency, target.model or body.get("model")
+    if kind.loads.asked == "ttl":
+        return residency.with_ttl(raw, body, label, target.backend)
+    return residency.edit(raw, path, body, label, target.backend, model) if isinstance(model, str) else raw
 
 
 def renames(target: Target, asked: str | None, kind: Kind) -> bool:

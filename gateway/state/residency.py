@@ -22,6 +22,7 @@ from gateway.events import BackendGone, BackendProbed, Bus, KeepAliveOverridden,
 from gateway.routing.fleet import BackendView, FleetView
 from gateway.state.lodger import Lodger
 from gateway.values import Probe, Record
+from gateway.wire.splice import set_fields
 
 KEEP_ALIVE = 1800.0
 """Seconds for which a model that is kept is asked to stay after its last request, where the configuration does not say."""
@@ -57,6 +58,7 @@ class Residency:
         self._released: dict[str, float] = {}  # until when, wall clock; inf: until it is used
         self._together: set[frozenset[str]] = set()  # models of one backend that were seen loaded at once
         self._probes: dict[str, Probe] = {}
+        self._down: set[str] = set()  # backends that were not there when they were last looked at
 
     def configure(self, models: Mapping[str, Model]) -> None:
         self._models = models
@@ -127,6 +129,21 @@ class Residency:
             self._bus.publish(KeepAliveOverridden(lodger.backend, lodger.model))
         lodger.in_force = floor
         return ollama_load.with_keep_alive(raw, floor)
+
+    def with_ttl(self, raw: bytes, body: Mapping[str, Any], label: str, backend: str) -> bytes:
+        """A request to LM Studio as it is to be sent: what it loads must outlive the hours, because nothing can renew it."""
+        keep, floor, asked = self.keep(label), self.floor(label), body.get("ttl")
+        if keep is None or floor is None:
+            return raw
+        wanted = max(floor, keep.cron.left(self._clock.wall())) if keep.resident else floor
+        if isinstance(asked, int | float) and asked >= wanted:
+            return raw
+        if asked is not None:
+            self._bus.publish(KeepAliveOverridden(backend, label))
+        try:
+            return set_fields(raw, {"ttl": str(math.ceil(wanted)).encode()})
+        except ValueError:
+            return raw
 
     # what to do
 
@@ -217,10 +234,14 @@ class Residency:
         """Subscriber of the bus."""
         if isinstance(event, RequestClosed):
             self._closed(event.record)
-        elif isinstance(event, BackendProbed) and event.probe.up:
-            self._probed(event.name, event.probe)
+        elif isinstance(event, BackendProbed):
+            if event.probe.up:
+                self._probed(event.name, event.probe)
+            elif not event.probe.loading:
+                self._down.add(event.name)
         elif isinstance(event, BackendGone):
             self._probes.pop(event.name, None)
+            self._down.discard(event.name)
             for key in [key for key in self._lodgers if key[0] == event.name]:
                 del self._lodgers[key]
 
@@ -246,7 +267,8 @@ class Residency:
 
     def _probed(self, backend: str, probe: Probe) -> None:
         before, self._probes[backend] = self._probes.get(backend), probe
-        restarted = before is not None and before.mark != probe.mark
+        restarted = before is not None and (before.mark != probe.mark or (before.mark is None and backend in self._down))
+        self._down.discard(backend)
         was = {one.model for one in self._lodgers.values() if one.backend == backend and one.loaded}
         is_new = {info.name for info in probe.models if info.resident} - was
         now, wall = self._clock.now(), self._clock.wall()
