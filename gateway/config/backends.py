@@ -12,6 +12,8 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, Validatio
 
 from gateway.config.fields import Flag, Mask, Part, SomeDuration, key, plain_text, text, whole
 
+Sometimes = Literal["auto", "never"]
+
 BackendKind = Literal["auto", "llamacpp", "llamaswap", "lmstudio", "ollama", "omlx", "openai", "vllm"]
 
 _NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -120,6 +122,47 @@ Parallel = Annotated[
 ]
 
 
+def parse_slots(value: object) -> frozenset[int] | None:
+    """Numbers of slots, None for `auto`. Raises ValueError."""
+    if value is None or value == "auto":
+        return None
+    if not isinstance(value, list | tuple | frozenset) or not value:
+        raise ValueError("write auto, or the numbers of slots such as [0, 1]")
+    return frozenset(whole(number, 0) for number in value)
+
+
+Slots = Annotated[
+    frozenset[int] | None,
+    PlainValidator(parse_slots),
+    PlainSerializer(lambda numbers: "auto" if numbers is None else sorted(numbers)),
+    WithJsonSchema(
+        {"anyOf": [{"const": "auto"}, {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}]}
+    ),
+]
+
+_RATE_PATTERN = r"^[0-9]{1,9}(?:\.[0-9]{1,3})?/s$"
+
+
+def parse_rate(value: object) -> float | None:
+    """Tokens a second in `300/s`, None for `auto`. Raises ValueError."""
+    if value is None or value == "auto":
+        return None
+    if isinstance(value, float):
+        return value  # as it is kept
+    found = float(text(value).removesuffix("/s")) if re.fullmatch(_RATE_PATTERN, text(value)) else 0.0
+    if found <= 0:
+        raise ValueError("write auto, or tokens a second such as 300/s")
+    return found
+
+
+PrefillRate = Annotated[
+    float | None,
+    PlainValidator(parse_rate),
+    PlainSerializer(lambda rate: "auto" if rate is None else f"{rate:.3f}".rstrip("0").rstrip(".") + "/s"),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "string", "pattern": _RATE_PATTERN}]}),
+]
+
+
 class Backend(Part):
     """One server."""
 
@@ -128,6 +171,12 @@ class Backend(Part):
     parallel: Parallel = key(
         "auto", "How many requests it works on at once per model, where it cannot be asked; more wait here. auto: no limit."
     )
+    pin: Sometimes = key("auto", "Whether requests are pinned to slots; auto: where that was seen to help.")
+    snapshots: Sometimes = key("auto", "Whether its slots are saved to files and restored; auto: where it offers that.")
+    slots: Slots = key(
+        "auto", "Numbers of the slots that are this gateway's, where another gateway uses the same server; auto: all."
+    )
+    prefill_rate: PrefillRate = key("auto", "How fast it reads prompts, in tokens a second; auto: learned.")
     headers: Headers = key({}, "Sent with every request to it.", secret=True)
     timeouts: Timeouts = key({}, "How long to wait for it.")
     tls: Tls = key({}, "For https.")

@@ -1,0 +1,90 @@
+"""What a KV cache holds, in tokens: a prompt and the answer that was generated behind it. Pure.
+
+Tokens are those that replies reported, where they did; the share of a beginning goes by its characters.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+
+from gateway.prefix.chain import Chain
+from gateway.routing.board import Held
+from gateway.routing.match import shared as shared_nodes
+
+SAME = 0.5
+"""Share of what was held that must come back for it to count as used again, and not as overwritten."""
+
+SMOOTH = 0.7
+"""Weight of the usual gap between two uses against the newest one."""
+
+
+@dataclass(slots=True)
+class Content(Held):
+    """prompt: tokens of the chain; what `tokens` has besides was generated behind it."""
+
+    prompt: int = 0
+
+    def tokens_at(self, nodes: int) -> int:
+        """Tokens of the first nodes of its chain."""
+        return round(self.prompt * self.chain.size_at(nodes) / (self.chain.size or 1))
+
+
+def reused(content: Content | None, chain: Chain, prompt: int) -> int:
+    """Tokens of a prompt that are reused where this is held. prompt: all tokens of it; at least one is always computed."""
+    if content is None:
+        return 0
+    nodes = shared_nodes(content.chain, chain)
+    tokens = content.tokens_at(nodes)
+    following = chain.part_at(nodes) if nodes == len(content.chain.digests) else None
+    if following is not None and following.reply:
+        tokens += min(content.tokens - content.prompt, round(following.size * prompt / (chain.size or 1)))
+    return max(0, min(tokens, prompt - 1))
+
+
+def kept(content: Content, chain: Chain, prompt: int) -> float:
+    """The share of what is held that stays when this prompt is computed in its place."""
+    return reused(content, chain, prompt) / content.tokens if content.tokens else 0.0
+
+
+def contains(outer: Content, inner: Content) -> bool:
+    """Whether one holds all that the other does, the answer too if the conversation has gone on."""
+    nodes = len(inner.chain.digests)
+    if nodes > len(outer.chain.digests) or shared_nodes(outer.chain, inner.chain) < nodes:
+        return False
+    part = outer.chain.part_at(nodes)
+    return inner.tokens <= outer.tokens and (part is None or part.reply or inner.tokens == inner.prompt)
+
+
+def following(before: Content | None, chain: Chain, prompt: int, now: float, *, side: bool) -> Content:
+    """What a cache holds once it has read a prompt. before: what that prompt goes on from, whose history it takes over."""
+    new = Content(chain, prompt, now, now, side=side, prompt=prompt)
+    if before is not None and kept(before, chain, prompt) >= SAME:
+        pause = max(0.0, now - before.used)
+        new.came, new.hits = before.came, before.hits + 1
+        new.gap = pause if before.gap is None else SMOOTH * before.gap + (1 - SMOOTH) * pause
+    return new
+
+
+def cut(content: Content, tokens: int) -> Content | None:
+    """What is left when so many tokens are held: the nodes that fit. None if there is none."""
+    if tokens >= content.tokens:
+        return content
+    if tokens >= content.prompt:
+        return replace(content, tokens=tokens)
+    nodes = len(content.chain.digests)
+    while nodes and content.tokens_at(nodes) > tokens:
+        nodes -= 1
+    if not nodes:
+        return None
+    left = content.tokens_at(nodes)
+    return replace(content, chain=beginning(content.chain, nodes), tokens=left, prompt=left)
+
+
+def beginning(chain: Chain, nodes: int) -> Chain:
+    """The first nodes of a chain, with the parts that are whole in it."""
+    whole = bisect_right(chain.ends, nodes)
+    return replace(
+        chain, digests=chain.digests[:nodes], sizes=chain.sizes[:nodes], kinds=chain.kinds[:whole], ends=chain.ends[:whole],
+        owns=chain.owns[:whole], numbers=chain.numbers[:whole], spelled=chain.spelled[:whole], replies=chain.replies[:whole],
+    )  # fmt: skip

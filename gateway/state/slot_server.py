@@ -1,0 +1,164 @@
+"""One backend as the board's writer sees it: its configuration, the last look at it, and what is believed of its slots.
+
+One writer: `gateway.state.board`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from gateway.backends import KINDS
+from gateway.backends.base import Kind
+from gateway.config import Backend
+from gateway.prefix.chain import Chain
+from gateway.routing.board import Engine, Mode, Slot
+from gateway.state.shadow import Shadow
+from gateway.state.trust import Trust
+from gateway.values import Probe
+
+DRAINED = 30.0
+"""Seconds after which a slot whose client has left counts as free, whatever is seen."""
+
+STALE = 10.0
+"""Seconds for which a slot counts as used by somebody else, since it was last seen so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A request that has ended. tokens: that its slot should hold now, None where that is not known; slot: that it is believed
+    to have had."""
+
+    number: int
+    slot: int | None
+    tokens: int | None
+    taken: float
+
+
+@dataclass(slots=True)
+class Server:
+    """up: it answered when it was last looked at; was_down: it did not, some time since `mark` was seen; open: requests of ours
+    that it works on, those that hold no lease (embeddings, counting) included; tasks: that it was given since `/slots` was last
+    looked at; last: when the newest of them ended; drains: when a slot counts as free at the latest; marked: when it was last
+    seen at work for somebody else; ended: what is to be found in `/slots` of those that ended since the last look."""
+
+    name: str
+    config: Backend | None = None
+    probe: Probe | None = None
+    up: bool = True
+    was_down: bool = False
+    circuit_open: bool = False
+    mode: Mode = "unknown"
+    shared: bool = False
+    context: int | None = None
+    trust: Trust = field(default_factory=Trust)
+    shadow: Shadow = field(default_factory=lambda: Shadow([]))
+    open: int = 0
+    tasks: int = 0
+    last: float = float("-inf")
+    drains: dict[int, float] = field(default_factory=dict)
+    marked: dict[int, float] = field(default_factory=dict)
+    ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=64))
+    filled: set[int] = field(default_factory=set)
+
+    @property
+    def kind(self) -> Kind:
+        """The configured kind; for `auto` what the last look found."""
+        configured = self.config.kind if self.config else "auto"
+        name = self.probe.kind if self.probe and configured == "auto" else configured
+        return KINDS.get(name, KINDS["auto"])
+
+    @property
+    def total(self) -> int:
+        """Slots that the server says it has and that can be told apart; 0 where there are none."""
+        probe = self.probe
+        return (probe.slots or 0) if probe and probe.single_model and self.kind.pins else 0
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """Numbers of the slots that are this gateway's."""
+        wanted = self.config.slots if self.config else None
+        return tuple(number for number in range(self.total) if wanted is None or number in wanted)
+
+    @property
+    def capacity(self) -> int | None:
+        """What the server says that it works on at once; else what the configuration says; else no limit of ours."""
+        if self.total:
+            return len(self.own) or self.total
+        seen = self.probe.slots if self.probe else None
+        return seen if seen is not None else self.config.parallel if self.config else None
+
+    def begins(self) -> None:
+        """It was given a request of ours."""
+        self.open += 1
+        self.tasks += 1
+
+    def ends(self, now: float) -> None:
+        """It works on one less."""
+        self.open, self.last = max(0, self.open - 1), now
+
+    def key(self, model: str) -> tuple[str, str]:
+        """What an engine is known by: a server that has one model ignores its name."""
+        return self.name, "" if self.probe and self.probe.single_model else model
+
+    def why_no_pins(self, now: float) -> str:
+        """In words for people; "" where requests may be pinned now. The first that holds."""
+        config, trust = self.config, self.trust
+        if not self.total:
+            return "it has no slots that can be told apart"
+        if config and config.pin == "never":
+            return "the configuration says so"
+        if config and config.slots is not None and any(number >= self.total for number in config.slots):
+            return f"the configuration names slots that are not there: it has {self.total}"
+        if trust.problem:
+            return trust.problem
+        if not trust.looked or self.mode == "unknown":
+            return "it is not known yet what becomes of its idle slots"
+        if self.mode == "emptied":
+            return "it empties idle slots when another starts"
+        if trust.broken:
+            return "pinned requests did not find what their slots should have held"
+        if self.foreign(now):
+            return "somebody else uses its slots"
+        return ""
+
+    def foreign(self, now: float) -> bool:
+        """Whether somebody else uses its slots, and none of them are this gateway's alone."""
+        return self.trust.foreign(now) and (self.config is None or self.config.slots is None)
+
+    def seats_changed(self) -> bool:
+        """Make the list of slots what the server says and the configuration allows. Returns whether it is another one."""
+        numbers = self.own or tuple(range(self.total))
+        if tuple(slot.number for slot in self.shadow.slots) == numbers:
+            return False
+        self.restarted()
+        self.shadow = Shadow([Slot(number) for number in numbers])
+        return True
+
+    def restarted(self) -> None:
+        """Another process, or the same one without its caches: nothing is known of its slots any more."""
+        self.trust, self.mode, self.shared = Trust(), "unknown", False
+        self.emptied()
+
+    def emptied(self) -> None:
+        """It holds nothing any more."""
+        self.shadow.clear()
+        for slot in self.shadow.slots:
+            slot.draining = slot.foreign = False
+        for things in (self.drains, self.marked, self.ended, self.filled):
+            things.clear()
+
+    def foresee(self, engine: Engine, chain: Chain) -> int:
+        """Tokens that a prompt is expected to find."""
+        prompt = round(chain.size * engine.ratio)
+        return self.shadow.foresee(chain, prompt, None, caches=engine.cache is not False).reused
+
+    def tick(self, now: float) -> bool:
+        """End what ends by time. Returns whether anything did."""
+        changed = False
+        for slot in self.shadow.slots:
+            if slot.draining and now >= self.drains.get(slot.number, now):
+                slot.draining, changed = False, True
+            if slot.foreign and now >= self.marked.get(slot.number, now) + STALE:
+                slot.foreign, changed = False, True
+        return changed
