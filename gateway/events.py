@@ -71,6 +71,28 @@ class BoardChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotDone:
+    """Something was done with a slot's file. act: `save`, `restore`, `lead` (a head was computed for all who begin alike) or
+    `proof` (that the model is the one it was); outcome: `ok`, or why not, in a word of a closed set; size: bytes; seconds: for
+    which the server did nothing else."""
+
+    backend: str
+    act: str
+    outcome: str
+    size: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsChanged:
+    """The saved slots of a backend are others now. size: bytes of all its files, those of no use included."""
+
+    backend: str
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Canonicalized:
     """A prompt was looked at. edits: applied, by rule; found: rules that only observed and found something, once for each find;
     reason: why the client's bytes went out although something was found, in a few words whose first is a closed set; or "".
@@ -145,6 +167,8 @@ Event = (
     | BackendProbed
     | BackendGone
     | CircuitChanged
+    | SnapshotDone
+    | SnapshotsChanged
     | BoardChanged
     | Canonicalized
     | RewriteRejected

@@ -26,7 +26,8 @@ class Kind:
     a model, None where its model is always there; pins: paths on which `id_slot` in the body names the slot; asks_cache: paths
     on which some of its versions reuse nothing unless `cache_prompt` says so; shares: what a request has computed can be reused
     by others while that one still runs (paged caches); settle: seconds after its end, or its prefill where it shares,
-    until a prompt can be reused; evicts: it unloads a model that is at work to load another that a request names.
+    until a prompt can be reused; evicts: it unloads a model that is at work to load another that a request names;
+    slot_files: its slots may be saved to files.
     """
 
     name: str
@@ -46,3 +47,4 @@ class Kind:
     shares: bool = False
     settle: float = 0.0
     evicts: bool = False
+    slot_files: bool = False

@@ -97,4 +97,5 @@ LLAMACPP = Kind(
         "* /slots/*", "POST /props", "POST /models", "DELETE /models", "POST /models/*", "POST /lora-adapters",
     ),
     loads=LLAMACPP_LOADS,
+    slot_files=True,
 )  # fmt: skip

@@ -30,7 +30,7 @@ class Order:
 
     Path, headers and body are made for each target, because kinds differ in what must be stripped or asked for; one that can be
     read only once (`single_use`) is never sent twice. gated: it waits for a place at the backend, as answers do, among at most
-    `queue` others.
+    `queue` others; lead: path and body that have a server read the head of the prompt alone, None where it has none.
     """
 
     method: str
@@ -43,6 +43,7 @@ class Order:
     decode: bool
     queue: int = 64
     single_use: bool = False
+    lead: Callable[[Target, Kind], tuple[str, bytes] | None] = lambda target, kind: None
 
 
 def address_of(backend: Backend) -> Address:

@@ -33,6 +33,14 @@ FILE, PROOF, WRITTEN = "snapshot", "snapshot_proof", "snapshot_written"
 KINDS = frozenset({FILE, PROOF, WRITTEN})
 """Kinds of rows in the store that are for this module."""
 
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """What a model says first, and the mark of the server process that said it last."""
+
+    proof: Proof
+    mark: str | None
+
+
 Put = Callable[[Iterable[Stored]], None]
 
 
@@ -71,7 +79,7 @@ class Ring:
         self._files: dict[tuple[str, str], File] = {}
         self._writing: set[tuple[str, str]] = set()
         self._reading: Counter[tuple[str, str]] = Counter()
-        self._proofs: dict[bytes, Proof] = {}  # what a model on a backend says first
+        self._proofs: dict[bytes, Proved] = {}  # by backend and model
         self._written = (0, 0)  # day, bytes
 
     def configure(self, disk: int, daily: int) -> None:
@@ -85,7 +93,7 @@ class Ring:
                 file = File(**data)
                 self._files[file.backend, file.name] = file
             elif row.kind == PROOF:
-                self._proofs[row.key] = Proof(data["token"], data["logprob"])
+                self._proofs[row.key] = Proved(Proof(data["token"], data["logprob"]), data["mark"])
             else:
                 self._written = data["day"], data["bytes"]
         except (ValueError, TypeError, KeyError):
@@ -172,13 +180,14 @@ class Ring:
 
     # what a model says first
 
-    def proof(self, backend: str, model: str) -> Proof | None:
+    def proved(self, backend: str, model: str) -> Proved | None:
         return self._proofs.get(_key(backend, model))
 
-    def prove(self, backend: str, model: str, proof: Proof) -> None:
-        key = _key(backend, model)
-        self._proofs[key] = proof
-        self._put([Stored(PROOF, key, orjson.dumps(asdict(proof)), self._clock.wall())])
+    def prove(self, backend: str, model: str, proof: Proof, mark: str | None) -> None:
+        """This server process was asked, and this is what its model says first."""
+        key, value = _key(backend, model), {"token": proof.token, "logprob": proof.logprob, "mark": mark}
+        self._proofs[key] = Proved(proof, mark)
+        self._put([Stored(PROOF, key, orjson.dumps(value), self._clock.wall())])
 
     def _of(self, backend: str) -> Iterator[File]:
         return (one for one in self._files.values() if one.backend == backend)
