@@ -54,7 +54,7 @@ class Seating(Protocol):
 
     board: Board
 
-    def set_snapshots(self, backend: str, model: str, snapshots: Mapping[bytes, Snapshot], saves: bool) -> None: ...
+    def set_snapshots(self, backend: str, model: str, snapshots: Mapping[bytes, Snapshot], *, saves: bool) -> None: ...
 
 
 class Snapshots:
@@ -131,14 +131,13 @@ class Snapshots:
 
     async def _save(self, saver: Saver, engine: Engine, choice: Choice, ask: Ask) -> None:
         """What the slot holds is saved before it is overwritten, unless that would take longer than computing it again."""
-        slot = next((one for one in engine.slots if one.number == choice.slot), None)
-        held = slot.held if slot else None
-        if slot is None or held is None or not self._settings.conversations or not held.chain.digests:
+        held, slot = choice.replaced, choice.slot
+        if held is None or slot is None or not self._settings.conversations or not held.chain.digests:
             return
         if held.chain.digests[-1] in saver.snapshots or self._disturbs(saver, engine, held.tokens, ask):
             return
         worth = engine.rate.seconds(0, held.tokens)
-        saving = saver.spawn(saver.save(slot.number, held.chain, len(held.chain.digests), held.tokens))
+        saving = saver.spawn(saver.save(slot, held.chain, len(held.chain.digests), held.tokens))
         await asyncio.wait({saving}, timeout=PATIENCE if worth is None else worth)
 
     async def _lead(self, saver: Saver, engine: Engine, place: Place, choice: Choice, order: Order, ask: Ask) -> Choice:
@@ -234,13 +233,13 @@ class Snapshots:
     def _offer(self, saver: Saver) -> None:
         """Routing is told what can be restored, and whether anything can be saved."""
         if self._savers.get(saver.backend) is saver:
-            self._seats.set_snapshots(saver.backend, "", saver.snapshots, saver.can_save)
+            self._seats.set_snapshots(saver.backend, "", saver.snapshots, saves=saver.can_save)
             self._bus.publish(saver.changes())
 
     def _drop(self, name: str) -> None:
         saver = self._savers.pop(name, None)
         if saver is not None:
-            self._seats.set_snapshots(name, "", {}, False)
+            self._seats.set_snapshots(name, "", {}, saves=False)
             task = asyncio.get_running_loop().create_task(saver.aclose())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

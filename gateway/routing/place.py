@@ -151,6 +151,7 @@ def _choice(best: Option, decision: Decision, ask: Ask, now: float) -> Choice:
         pin=best.pin and going,
         restore=best.restore if going else None,
         save=best.save and going,
+        replaced=best.replaced if going else None,
         reused=best.reused,
         costs=costs(best),
         reasons=reasons(best, now),
