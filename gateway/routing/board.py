@@ -180,9 +180,10 @@ class Choice:
 
     hold: it is not sent now, because `target` is full or is worth waiting for; until: when to look again at the latest, if
     nothing changes before; slot: that it is believed to get, None where there are none; pin: `id_slot` is sent; restore: the
-    snapshot to put into that slot first; save: what the slot holds, `replaced`, is saved before; lead: nodes of the beginning of the chain
-    that the gateway has computed and saved first, for this request and for others that begin alike, 0: none; reused: tokens
-    that are expected to be reused; costs: milliseconds of the winner, by term; reasons: in words, for people.
+    snapshot to put into that slot first; replaced: what the slot holds until then; save: that is saved before; lead: nodes of
+    the beginning of the chain that the gateway has computed and saved first, for this request and for others that begin alike,
+    0: none; reused: tokens that are expected to be reused; costs: milliseconds of the winner, by term; reasons: in words, for
+    people.
     """
 
     target: Target
