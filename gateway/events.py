@@ -181,17 +181,26 @@ Event = (
 )
 
 
+Subscriber = Callable[[Any], None]
+
+
 class Bus:
     """One writer of `_subscribers`: the process at start-up."""
 
     def __init__(self) -> None:
-        self._subscribers: list[Callable[[Any], None]] = []
+        self._subscribers: list[tuple[Subscriber, tuple[type, ...]]] = []
+        self._hearers: dict[type, list[Subscriber]] = {}  # by the type of an event, once there was one
 
-    def subscribe(self, subscriber: Callable[[Any], None]) -> None:
-        self._subscribers.append(subscriber)
+    def subscribe(self, subscriber: Subscriber, *kinds: type) -> None:
+        """kinds: types of the events to hear; none: all."""
+        self._subscribers.append((subscriber, kinds))
+        self._hearers.clear()
 
     def publish(self, event: Any) -> None:
-        for subscriber in self._subscribers:
+        kind = type(event)
+        if kind not in self._hearers:
+            self._hearers[kind] = [subscriber for subscriber, kinds in self._subscribers if not kinds or kind in kinds]
+        for subscriber in self._hearers[kind]:
             try:
                 subscriber(event)
             except Exception:

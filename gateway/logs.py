@@ -14,6 +14,7 @@ import re
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Literal, TextIO
@@ -86,7 +87,9 @@ def request_line(record: Record) -> str:
 
 
 class RequestLog:
-    """Subscriber of the bus: writes one line when a request is finished."""
+    """Subscriber of the bus, to what it `hears`: writes one line when a request is finished."""
+
+    hears = (RequestClosed,)
 
     def __init__(self) -> None:
         self._log = logging.getLogger("warmgate.requests")
@@ -179,12 +182,26 @@ class DroppingHandler(QueueHandler):
         return record
 
 
+class Sink(logging.StreamHandler[TextIO]):
+    """Flushed by the writer, when no more lines wait: a system call for each would cost as much as making it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.stream.write(self.format(record) + self.terminator)
+        except Exception:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):  # the other side is gone, or the stream is closed
+            super().flush()
+
+
 class Writer(QueueListener):
     """The thread that writes; it adds a line when records were dropped since the last one."""
 
     def __init__(self, lines: queue.Queue[Any], source: DroppingHandler, sink: logging.Handler) -> None:
         super().__init__(lines, sink)
-        self._lines = lines
+        self._lines, self._sink = lines, sink
         self._source = source
         self._told = 0
 
@@ -200,8 +217,12 @@ class Writer(QueueListener):
     def dequeue(self, block: bool) -> Any:
         """The first line after a pause at once, then many at a time: waking the thread for each costs as much as writing it."""
         if self._lines.empty():
+            self._sink.flush()
             time.sleep(TOGETHER)
-        return self._lines.get()
+        record = self._lines.get()
+        if record is None:  # the end
+            self._sink.flush()
+        return record
 
     def enqueue_sentinel(self) -> None:
         self._lines.put(None)  # waits for a place, unlike the base class, which fails when the queue is full
@@ -217,7 +238,7 @@ class Logs:
         """
         stream = stream or sys.stderr
         as_text = format == "text" or (format == "auto" and stream.isatty())
-        sink = logging.StreamHandler(stream)
+        sink = Sink(stream)
         sink.setFormatter(TextFormatter() if as_text else JsonFormatter())
         lines: queue.Queue[Any] = queue.Queue(QUEUE_LINES)
         self._handler = DroppingHandler(lines)

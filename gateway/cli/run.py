@@ -86,7 +86,8 @@ def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
 async def serve(config: Config, source: Source, writer: logs.Logs) -> int:
     log.info("warmgate %s, %s", __version__, source.name)
     gateway = Gateway(config)
-    gateway.bus.subscribe(logs.RequestLog().on_event)
+    requests = logs.RequestLog()
+    gateway.bus.subscribe(requests.on_event, *requests.hears)
     openness = Openness()
 
     def on_event(event: object) -> None:
@@ -94,7 +95,7 @@ async def serve(config: Config, source: Source, writer: logs.Logs) -> int:
             writer.set_level(gateway.now.config.log.level)
             openness.tell(gateway.now.config)
 
-    gateway.bus.subscribe(on_event)
+    gateway.bus.subscribe(on_event, ConfigReloaded)
     app = App(gateway, source.load)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -91,6 +91,8 @@ class Reader:
 class Hub:
     """Subscriber of the bus: makes each event once and puts it into every reader's queue. One writer: the event loop."""
 
+    hears = (CircuitChanged, BackendProbed, BackendGone, RequestStarted, RequestClosed)
+
     def __init__(self, gateway: Gateway) -> None:
         self.readers: set[Reader] = set()
         self._gateway = gateway
@@ -138,7 +140,7 @@ HUB = web.AppKey("hub", Hub)
 
 def add_routes(app: web.Application) -> None:
     hub = app[HUB] = Hub(app[GATEWAY])
-    app[GATEWAY].bus.subscribe(hub.on_event)
+    app[GATEWAY].bus.subscribe(hub.on_event, *hub.hears)
     app.router.add_get("/events", events, allow_head=False)
     app.on_shutdown.append(_close)
 

@@ -65,7 +65,9 @@ class Gateway:
         self.memory = Memory(config.state_dir, self.clock)
         self.accounting = Accounting(self.memory.secret, self.clock, self.bus)
         self.residency = Residency(self.bus, self.clock)
-        for subscriber in (self.metrics, self.requests, self.accounting, self.residency):
+        self.bus.subscribe(self.metrics.on_event, *self.metrics.hears)
+        self.bus.subscribe(self.requests.on_event, *self.requests.hears)
+        for subscriber in (self.accounting, self.residency):
             self.bus.subscribe(subscriber.on_event)
         self.draining = False
         self.running = 0  # requests that have begun and not ended, wherever they wait

@@ -26,7 +26,9 @@ class InFlight:
 
 
 class Requests:
-    """Subscriber of the bus. keep: finished requests that are remembered."""
+    """Subscriber of the bus, to what it `hears`. keep: finished requests that are remembered."""
+
+    hears = (RequestStarted, RequestLeft, RequestClosed)
 
     def __init__(self, keep: int = 200, clock: Clock | None = None) -> None:
         self._keep = keep

@@ -1,4 +1,4 @@
-"""Prometheus metrics, fed by events. The only importer of prometheus_client; nothing inside imports this module.
+"""What is measured, and by which events.
 
 One writer: the event loop, through `on_event`. Any thread may `render`.
 
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 from gateway import __version__, events
 from gateway.clock import Clock, SystemClock
 from gateway.labels import LONGEST, OTHER, Names, Pairs
 from gateway.logs import printable
+from gateway.metrics.series import Counter, Gauge, Histogram
 from gateway.values import REASONS, SAVERS, CacheReport, Probe, Record, Usage
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -63,36 +64,13 @@ def bounded(tokens: int) -> int:
     return max(0, min(tokens, MOST_TOKENS))
 
 
-M = TypeVar("M", bound=MetricWrapperBase)
-
-
-class Series(dict[tuple[str, ...], M], Generic[M]):
-    """The children of one metric by their label values: `labels()` of the library costs ten times a dict look-up."""
-
-    def __init__(self, metric: M) -> None:
-        super().__init__()
-        self._metric: M = metric
-
-    def __missing__(self, labels: tuple[str, ...]) -> M:
-        child = self[labels] = self._metric.labels(*labels)
-        return child
-
-    def add(self, *labels: str) -> None:
-        """Make sure that the child exists: an alert cannot see a 0 that was never exposed."""
-        self[labels]
-
-    def keep(self, wanted: Callable[[tuple[str, ...]], bool]) -> None:
-        """Remove all other children."""
-        for labels in [labels for labels in self if not wanted(labels)]:
-            del self[labels]
-            self._metric.remove(*labels)
+S = TypeVar("S", bound=Collector)
 
 
 class Metrics:
     """max_pairs: most (backend, model) pairs with series of their own (TTFT alone is 88 series a pair), and most backends."""
 
     def __init__(self, max_pairs: int = 25, *, version: str = __version__, clock: Clock | None = None) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._clock = clock or SystemClock()
         self._registry = CollectorRegistry()
         self._max_models = max_pairs
@@ -105,11 +83,11 @@ class Metrics:
         self._define_canonical_metrics()
         self._define_prefix_metrics()
         self._define_state_metrics()
-        self._gauge("build_info", "Always 1; what runs.", "version", "python")[version, platform.python_version()].set(1)
+        self._gauge("build_info", "Always 1; what runs.", "version", "python").set(1, (version, platform.python_version()))
         self._reloaded(events.ConfigReloaded(ok=True))
         self._handlers: dict[type, Callable[[Any], None]] = {
-            events.RequestStarted: lambda event: self._inflight[(self._backends(event.backend),)].inc(),
-            events.RequestLeft: lambda event: self._inflight[(self._backends(event.backend),)].dec(),
+            events.RequestStarted: lambda event: self._inflight.inc((self._backends(event.backend),)),
+            events.RequestLeft: lambda event: self._inflight.inc((self._backends(event.backend),), -1),
             events.RequestClosed: lambda event: self._closed(event.record),
             events.BackendProbed: lambda event: self._probed(event.name, event.probe),
             events.BackendGone: lambda event: self._gone(event.name),
@@ -119,6 +97,11 @@ class Metrics:
             events.IndexChanged: self._indexed,
             events.ConfigReloaded: self._reloaded,
         }
+
+    @property
+    def hears(self) -> tuple[type, ...]:
+        """The types of event that mean something here."""
+        return tuple(self._handlers)
 
     def on_event(self, event: Any) -> None:
         """Subscriber of gateway.events.Bus; what it does not know it ignores."""
@@ -132,19 +115,19 @@ class Metrics:
 
     def _closed(self, record: Record) -> None:
         backend, model = self._pairs(record.backend or NONE, record.label)
-        self._requests[backend, model, self._dialects(record.dialect), self._kinds(record.kind), record.outcome].inc()
+        self._requests.inc((backend, model, self._dialects(record.dialect), self._kinds(record.kind), record.outcome))
         for stage, seconds in record.overhead.items():
-            self._overhead[(self._stages(stage),)].observe(seconds)
+            self._overhead.observe(seconds, (self._stages(stage),))
         if record.outcome == "cancelled":
             self._disconnects.inc()
         if record.backend is None:
             return
         if record.decision is not None:
-            self._routes[backend, self._decisions(record.decision)].inc()
-        self._queue[(backend,)].observe(record.queue)
-        self._duration[backend, model].observe(record.duration)
+            self._routes.inc((backend, self._decisions(record.decision)))
+        self._queue.observe(record.queue, (backend,))
+        self._duration.observe(record.duration, (backend, model))
         if record.stream and record.ttft is not None:
-            self._ttft[backend, model, cache_class(record.usage)].observe(record.ttft)
+            self._ttft.observe(record.ttft, (backend, model, cache_class(record.usage)))
         if record.first is not None or record.usage != NO_USAGE:
             self._answered(backend, model, record)
             self._explained(backend, model, record)
@@ -152,27 +135,27 @@ class Metrics:
     def _answered(self, backend: str, model: str, record: Record) -> None:
         usage = record.usage
         source: CacheReport = "none" if usage.cached is None else usage.source
-        self._cache_reports[(source,)].inc()
+        self._cache_reports.inc((source,))
         if usage.prompt is not None:
             prompt = bounded(usage.prompt)
-            self._prompt_tokens[backend, model, REPORTS[source]].inc(prompt)
+            self._prompt_tokens.inc((backend, model, REPORTS[source]), prompt)
             if usage.cached is not None:
-                self._cached_tokens[backend, model, REPORTS[source]].inc(min(bounded(usage.cached), prompt))
+                self._cached_tokens.inc((backend, model, REPORTS[source]), min(bounded(usage.cached), prompt))
         if usage.completion is None:
             return
         completion = bounded(usage.completion)
-        self._completion_tokens[backend, model].inc(completion)
+        self._completion_tokens.inc((backend, model), completion)
         if record.stream and record.ttft is not None and record.outcome == "ok" and completion > 1:
-            self._token_time[backend, model].observe((record.duration - record.ttft) / (completion - 1))
+            self._token_time.observe((record.duration - record.ttft) / (completion - 1), (backend, model))
 
     def _explained(self, backend: str, model: str, record: Record) -> None:
         """What the prompt's reuse cost or saved, and how well it was predicted."""
         if record.reason is not None:
-            self._misses[backend, model, record.reason].inc()
-            self._lost[(record.reason,)].inc(max(0.0, record.lost_seconds or 0.0))
+            self._misses.inc((backend, model, record.reason))
+            self._lost.inc((record.reason,), max(0.0, record.lost_seconds or 0.0))
         for by, seconds in record.saved.items():
             if by in SAVERS and seconds > 0:
-                self._saved[(by,)].inc(seconds)
+                self._saved.inc((by,), seconds)
         usage = record.usage
         if record.expected is not None and usage.cached is not None and usage.source != "inferred" and usage.prompt:
             self._prediction.observe(min(1.0, abs(record.expected - usage.cached) / usage.prompt))
@@ -185,7 +168,7 @@ class Metrics:
         backend = self._backends(name)
         if backend == OTHER:  # a state of several backends mixed would mean nothing
             return
-        self._up[(backend,)].set(probe.up)
+        self._up.set(probe.up, (backend,))
         for series in (self._circuit_open, self._inflight):
             series.add(backend)
         known = [model for model in probe.models if model.resident is not None]
@@ -194,17 +177,17 @@ class Metrics:
         self._show(self._resident_bytes, backend, {model.name: model.resident_bytes for model in shown})
         self._show(self._expires, backend, {model.name: model.expires for model in shown})
 
-    def _show(self, series: Series[Gauge], backend: str, values: Mapping[str, float | None]) -> None:
+    def _show(self, series: Gauge, backend: str, values: Mapping[str, float | None]) -> None:
         """Set the gauges of this backend's models and remove those of models that have gone or no longer tell."""
         current = {(backend, printable(name, LONGEST)): value for name, value in values.items() if value is not None}
         for labels, value in current.items():
-            series[labels].set(value)
+            series.set(value, labels)
         series.keep(lambda labels: labels[0] != backend or labels in current)
 
     def _circuit(self, name: str, is_open: bool) -> None:
         backend = self._backends(name)
         if backend != OTHER:
-            self._circuit_open[(backend,)].set(is_open)
+            self._circuit_open.set(is_open, (backend,))
 
     def _gone(self, name: str) -> None:
         backend = self._backends(name)
@@ -213,13 +196,13 @@ class Metrics:
 
     def _canonicalized(self, event: events.Canonicalized) -> None:
         for rule, count in event.edits.items():
-            self._edits[self._rules(rule), "rewrite"].inc(count)
+            self._edits.inc((self._rules(rule), "rewrite"), count)
         for rule in event.found:
-            self._edits[self._rules(rule), "observe"].inc()
+            self._edits.inc((self._rules(rule), "observe"))
         for rule in {*event.edits, *event.found} - {NOTE}:
-            self._volatile[(self._rules(rule),)].inc()
+            self._volatile.inc((self._rules(rule),))
         if event.reason:
-            self._untouched[(self._reasons(event.reason.partition(":")[0].replace(" ", "_")),)].inc()
+            self._untouched.inc((self._reasons(event.reason.partition(":")[0].replace(" ", "_")),))
 
     def _reloaded(self, event: events.ConfigReloaded) -> None:
         self._reload_ok.set(event.ok)
@@ -260,7 +243,7 @@ class Metrics:
             "overhead_seconds", "The gateway's own time before it asks the backend, by stage.", OVERHEAD_BUCKETS, "stage"
         )
         self._routes = self._counter("routes_total", "Routed requests by why the backend was chosen.", "backend", "decision")
-        self._disconnects = self._plain(Counter, "client_disconnects_total", "Requests whose client left before the end.")
+        self._disconnects = self._counter("client_disconnects_total", "Requests whose client left before the end.")
 
     def _define_token_metrics(self) -> None:
         self._prompt_tokens = self._counter(
@@ -294,8 +277,8 @@ class Metrics:
             "Prompts that went out as the client sent them although something was found, by the reason for it.",
             "reason",
         )
-        self._rejected = self._plain(
-            Counter, "rewrite_rejected_total", "Edited prompts that a backend refused and took as the client had sent them."
+        self._rejected = self._counter(
+            "rewrite_rejected_total", "Edited prompts that a backend refused and took as the client had sent them."
         )
 
     def _define_prefix_metrics(self) -> None:
@@ -316,15 +299,13 @@ class Metrics:
             "own bytes would have hit as well), canonical, placement, snapshot, warmup (the gateway made them hit).",
             "by",
         )
-        self._prediction = Histogram(
-            "warmgate_prediction_error_ratio",
+        self._prediction = self._histogram(
+            "prediction_error_ratio",
             "Tokens between the expected and the reported reuse of a prompt, as a share of the prompt.",
-            registry=self._registry,
-            buckets=ERROR_BUCKETS,
+            ERROR_BUCKETS,
         )
-        self._nodes = self._plain(Gauge, "index_nodes", "Digests in the index of prefixes; at most 50,000.")
-        self._working_set = self._plain(
-            Gauge,
+        self._nodes = self._gauge("index_nodes", "Digests in the index of prefixes; at most 50,000.")
+        self._working_set = self._gauge(
             "working_set_tokens",
             "Tokens of all different prefixes that were used in the last day, once for each model on a backend; an estimate "
             "from their characters. Above what the servers can hold, prefixes are evicted.",
@@ -347,21 +328,20 @@ class Metrics:
         self._expires = self._gauge(
             "model_expires_timestamp_seconds", "When the backend will unload the model; +Inf: never.", "backend", "model"
         )
-        self._reload_ok = self._plain(
-            Gauge, "config_last_reload_successful", "1 if the configuration was last loaded without error."
-        )
-        self._reload_time = self._plain(
-            Gauge, "config_last_reload_success_timestamp_seconds", "When a configuration was last loaded successfully."
+        self._reload_ok = self._gauge("config_last_reload_successful", "1 if the configuration was last loaded without error.")
+        self._reload_time = self._gauge(
+            "config_last_reload_success_timestamp_seconds", "When a configuration was last loaded successfully."
         )
 
-    def _counter(self, name: str, text: str, *labels: str) -> Series[Counter]:
-        return Series(Counter(f"warmgate_{name}", text, labels, registry=self._registry))
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return self._registered(Counter(f"warmgate_{name}", text, labels))
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Series[Gauge]:
-        return Series(Gauge(f"warmgate_{name}", text, labels, registry=self._registry))
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return self._registered(Gauge(f"warmgate_{name}", text, labels))
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Series[Histogram]:
-        return Series(Histogram(f"warmgate_{name}", text, labels, registry=self._registry, buckets=buckets))
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return self._registered(Histogram(f"warmgate_{name}", text, buckets, labels))
 
-    def _plain(self, kind: type[M], name: str, text: str) -> M:
-        return kind(f"warmgate_{name}", text, registry=self._registry)
+    def _registered(self, series: S) -> S:
+        self._registry.register(series)
+        return series
