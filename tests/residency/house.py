@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from gateway import config as configuration
+from gateway.backends.control import Control
 from gateway.control.probe import control_of, look
 from gateway.server.app import App
 from gateway.server.gateway import Gateway
@@ -32,6 +33,7 @@ class House:
     url: str
     admin: str
     told: list[Any] = field(default_factory=list)
+    controls: dict[str, Control] = field(default_factory=dict)
 
     @property
     def gateway(self) -> Gateway:
@@ -40,12 +42,9 @@ class House:
     async def look(self) -> None:
         """Probe every backend now."""
         for name, state in self.gateway.fleet.states.items():
-            control = control_of(state.config, self.gateway.now.addresses[name])
-            try:
-                probe = await look(state.config, control, state.kind)
-            finally:
-                await control.close()
-            self.gateway.fleet.saw(name, state.config, probe, 0.0)
+            if name not in self.controls:
+                self.controls[name] = control_of(state.config, self.gateway.now.addresses[name])
+            self.gateway.fleet.saw(name, state.config, await look(state.config, self.controls[name], state.kind), 0.0)
 
     async def step(self, seconds: float = 0.0) -> list[Todo]:
         """Let time pass, then look, and do what is wanted. Returns what was done."""
@@ -103,4 +102,6 @@ async def house(
                 await app.supervisor.stop(task)
             yield found
         finally:
+            for control in found.controls.values():
+                await control.close()
             await app.stop()
