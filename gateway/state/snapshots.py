@@ -33,6 +33,7 @@ FILE, PROOF, WRITTEN = "snapshot", "snapshot_proof", "snapshot_written"
 KINDS = frozenset({FILE, PROOF, WRITTEN})
 """Kinds of rows in the store that are for this module."""
 
+
 @dataclass(frozen=True, slots=True)
 class Proved:
     """What a model says first, and the mark of the server process that said it last."""
@@ -77,7 +78,7 @@ class Ring:
         self.disk, self.daily = 0, 0  # bytes that all files may take, and that may be written in a day
         self._clock, self._put = clock, put
         self._files: dict[tuple[str, str], File] = {}
-        self._writing: set[tuple[str, str]] = set()
+        self._writing: dict[tuple[str, str], int] = {}  # bytes that are expected
         self._reading: Counter[tuple[str, str]] = Counter()
         self._proofs: dict[bytes, Proved] = {}  # by backend and model
         self._written = (0, 0)  # day, bytes
@@ -116,27 +117,27 @@ class Ring:
 
     def has_room(self, backend: str, size: int) -> bool:
         """Whether a file of about this size could be written now, in the place of another if need be."""
-        return self.written_today + size <= self.daily and self._victim(backend, size) is not None
+        return self._victim(backend, size) is not None
 
     # a file is written or read
 
     def reserve(self, backend: str, size: int) -> str | None:
         """The name for a new file of about this size. What it held is of no use from now on; no other may have the name until
         it is filled or spoiled. None: the disk or the day is full."""
-        if self.written_today + size > self.daily:
-            return None
         victim = self._victim(backend, size)
         if victim is None:
             return None
         self._keep(_void(victim))
-        self._writing.add((backend, victim.name))
+        self._writing[backend, victim.name] = size
         return victim.name
 
     def fill(self, file: File) -> Snapshot:
-        """It was written, and holds what it should."""
+        """It was written, and holds what it should; another that holds the same is of no more use."""
+        for other in [one for one in self._of(file.backend) if (one.node, one.model) == (file.node, file.model)]:
+            self._keep(_void(other))
         self._keep(file)
         self._count(file.size)
-        self._writing.discard((file.backend, file.name))
+        self._writing.pop((file.backend, file.name), None)
         return self._snapshot(file)
 
     def spoil(self, backend: str, name: str, size: int | None = None) -> None:
@@ -144,7 +145,7 @@ class Ring:
         file = self._files.get((backend, name), File(backend, name, 0))
         self._keep(_void(file if size is None else replace(file, size=size)))
         self._count(size or 0)
-        self._writing.discard((backend, name))
+        self._writing.pop((backend, name), None)
 
     def hold(self, backend: str, name: str, node: bytes) -> bool:
         """It is about to be read, and stays until it is freed. False if it does not hold that any more."""
@@ -194,11 +195,14 @@ class Ring:
 
     def _victim(self, backend: str, size: int) -> File | None:
         """The file to overwrite: of those that make enough room the one that is worth least, and of those that are worth
-        nothing the largest, because only being written again makes it smaller."""
-        now, room = self._clock.wall(), self.disk - self.size()
+        nothing the largest, because only being written again makes it smaller. None: the disk or the day is full."""
+        coming = sum(self._writing.values())
+        if self.written_today + coming + size > self.daily:
+            return None
+        now, room = self._clock.wall(), self.disk - self.size() - coming
         names = [f"wg-{self.instance}-{number}.bin" for number in range(NAMES)]
         ours = [self._files.get((backend, name)) or File(backend, name, 0) for name in names]
-        taken = self._writing | self._reading.keys()
+        taken = self._writing.keys() | self._reading.keys()
         free = [one for one in ours if (backend, one.name) not in taken and room + one.size >= size]
         return min(free, key=lambda one: (one.worth(now), -one.size), default=None)
 
