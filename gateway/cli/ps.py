@@ -27,7 +27,7 @@ def command(path: Path | None, everything: bool, as_json: bool) -> None:
     except WarmgateError as error:
         _show.fail(error, as_json)
     backends = status["backends"]
-    models = list(_models(backends, everything))
+    models = list(_models(backends, everything, status.get("residency", [])))
     if as_json:
         click.echo(_show.dump({"backends": [_without_models(backend) for backend in backends], "models": models}))
         return
@@ -65,22 +65,37 @@ def state(backend: dict[str, Any]) -> Text:
 def model_table(models: list[dict[str, Any]], now: float) -> RenderableType:
     if not models:
         return Text("No model is resident, as far as the backends tell (--all shows the others).")
-    table = _show.table("model", "backend", "resident", ("size", "right"), ("context", "right"), "until")
+    table = _show.table("model", "backend", "resident", ("size", "right"), ("context", "right"), "until", "kept")
     for model in models:
         resident = {True: "yes", False: "no"}.get(model["resident"], "not told")
         until = _show.until(model, now) if model["resident"] else _show.UNKNOWN
         table.add_row(
             _show.name(model["name"]), _show.name(model["backend"]), resident,
-            _show.size(model["bytes"]), _show.count(model["context"]), until,
+            _show.size(model["bytes"]), _show.count(model["context"]), until, kept(model),
         )  # fmt: skip
     return table
 
 
-def _models(backends: list[dict[str, Any]], everything: bool) -> Iterator[dict[str, Any]]:
+def kept(model: dict[str, Any]) -> Text:
+    """Whether the configuration keeps a model, or why it does not now."""
+    if model.get("problem"):
+        return Text(_show.plain(model["problem"], 60), style="bold red")
+    if model.get("released") or model.get("suspended"):
+        return Text("released" if model.get("released") else "unloaded by somebody, kept again once it is used", style="yellow")
+    if model.get("waits_for"):
+        return Text(f"waits for {_show.plain(model['waits_for'], 40)}, which is in use", style="yellow")
+    return Text("yes", style="green") if model.get("keep") else Text("no")
+
+
+def _models(backends: list[dict[str, Any]], everything: bool, residency: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The models that are resident, or ought to be."""
+    known = {(row["backend"], row["model"].removesuffix(":latest")): row for row in residency}
+    wanted = ("keep", "state", "suspended", "released", "waits_for", "problem")
     for backend in backends:
         for model in backend["models"]:
-            if everything or model["resident"]:
-                yield {"backend": backend["name"], **model}
+            row = known.get((backend["name"], model["name"].removesuffix(":latest")), {})
+            if everything or model["resident"] or row.get("keep"):
+                yield {"backend": backend["name"], **model, **{name: row.get(name) for name in wanted}}
 
 
 def _without_models(backend: dict[str, Any]) -> dict[str, Any]:

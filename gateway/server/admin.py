@@ -13,10 +13,11 @@ from typing import get_args
 from aiohttp import web
 
 from gateway.canonical.settings import Mode
+from gateway.control.residency import Keeper
 from gateway.dialects.prompt_ranges import Doubt, locate
 from gateway.errors import BadRequest, Refusal
 from gateway.metrics import CONTENT_TYPE
-from gateway.server import admin_events, admin_requests, dry_run, guard, page
+from gateway.server import admin_events, admin_requests, admin_residency, dry_run, guard, page
 from gateway.server.admin_replies import GATEWAY, json_reply, problem
 from gateway.server.admin_status import describe
 from gateway.server.gateway import MAX_AGENT, Gateway
@@ -37,7 +38,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RELOAD: web.AppKey[Reload] = web.AppKey("reload")
 
 
-def admin_app(gateway: Gateway, reload: Reload) -> web.Application:
+def admin_app(gateway: Gateway, reload: Reload, keeper: Keeper) -> web.Application:
     app = web.Application(middlewares=[door], client_max_size=MAX_BODY)
     app[GATEWAY], app[RELOAD] = gateway, reload
     app.router.add_get("/healthz", healthz)
@@ -49,6 +50,7 @@ def admin_app(gateway: Gateway, reload: Reload) -> web.Application:
     app.router.add_post("/-/forget", forget)
     admin_requests.add_routes(app)
     admin_events.add_routes(app)
+    admin_residency.add_routes(app, keeper)
     page.add_page(app, lambda: gateway.now.config.admin.token)
     return app
 

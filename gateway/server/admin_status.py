@@ -19,6 +19,7 @@ def describe(gateway: Gateway) -> dict[str, Any]:
         ],
         "backends": [backend_row(gateway, name) for name in gateway.fleet.states],
         "models": {model.name: list(model.aliases) for model in gateway.now.catalog.models},
+        "residency": gateway.residency.rows(),
         "canonical": _canonical(gateway),
         "in_flight": gateway.requests.in_flight(),
         "recent": gateway.requests.recent(20),

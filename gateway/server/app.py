@@ -172,7 +172,7 @@ class App:
         return Site(server, accepting, bound)
 
     async def _open_admin(self, address: Address) -> None:
-        app = admin_app(self.gateway, self.reload)
+        app = admin_app(self.gateway, self.reload, self.keeper)
         quiet = logging.getLogger("warmgate.admin.http")
         quiet.disabled = True  # it would log a traceback for every request that cannot be parsed; handlers log their own
         self._admin = web.AppRunner(app, access_log=None, logger=quiet, handle_signals=False, keepalive_timeout=75)

@@ -69,6 +69,10 @@ class Lodger:
     def name(self) -> str:
         return self.model.removesuffix(":latest")
 
+    def answers_to(self, name: str) -> bool:
+        """Whether this is the model of that name: the configured one, or the backend's own."""
+        return name in (self.label, self.model, self.name)
+
     @property
     def loaded(self) -> bool:
         return self.state in LOADED

@@ -225,8 +225,15 @@ class Residency:
     def release(self, label: str, seconds: float | None) -> list[Todo]:
         """Keep nothing of this model for so many seconds, or until it is used. Returns what unloads it now."""
         self._released[label] = math.inf if seconds is None else self._clock.wall() + seconds
-        found = [one for one in self._lodgers.values() if label in (one.label, one.model, one.name)]
+        found = [one for one in self._lodgers.values() if one.answers_to(label)]
         return [Todo("unload", one.backend, Wish(one.model), label) for one in found if one.loaded]
+
+    def knows(self, model: str) -> bool:
+        return model in self._models or any(one.answers_to(model) for one in self._lodgers.values())
+
+    def names(self) -> list[str]:
+        """The configured models, then those that backends have listed."""
+        return list(dict.fromkeys([*self._models, *(one.model for one in self._lodgers.values())]))
 
     # what happens
 
@@ -251,7 +258,7 @@ class Residency:
             return
         now = self._clock.now()
         for lodger in self._lodgers.values():
-            if lodger.backend == record.backend and record.label in (lodger.label, lodger.model, lodger.name):
+            if lodger.backend == record.backend and lodger.answers_to(record.label):
                 self._wanted_again(lodger, record.label)
                 lodger.used = now
                 if record.path.startswith("/v1/"):

@@ -55,7 +55,7 @@ class House:
             await self.look()
         return done
 
-    async def through(self, seconds: float, every: float = 60.0) -> list[Todo]:
+    async def through(self, seconds: float, every: float = 300.0) -> list[Todo]:
         """The same again and again for so long."""
         done = []
         for _ in range(round(seconds / every)):

@@ -13,7 +13,7 @@ from tests.support.fake_ollama import FakeOllama
 from tests.support.lmstudio_instances import LmModel
 from tests.support.ollama_runners import Model
 
-HOUR, MINUTE = 3600.0, 60.0
+HOUR, STEP = 3600.0, 240.0
 OFFICE = {"resident": True, "hours": "* 8-19 * * 1-5", "zone": "UTC", "keep_alive": "30m"}
 
 
@@ -29,12 +29,11 @@ async def test_a_day_with_ollama_and_three_native_clients() -> None:
     outside: list[float] = []
     async with house(clock, {"box": ("ollama", ollama)}, models) as found:
         found.gateway.bus.subscribe(lambda event: outside.append(clock.wall()) if isinstance(event, Pinged) else None)
-        for minute in range(24 * 60):
-            await found.step(MINUTE)
-            hour = minute // 60
-            if 8 <= hour < 20 and random_.random() < 0.04:
+        for step in range(24 * 15):
+            await found.step(STEP)
+            if 8 <= step // 15 < 20 and random_.random() < 0.15:
                 await found.chat("coder", path="/api/chat", keep_alive="1m", options=random_.choice(clients))
-            if random_.random() < 0.005:
+            if random_.random() < 0.02:
                 await found.chat("other", path="/api/chat")
         hours = [(wall - MONDAY) / HOUR for wall in outside]
         assert [hour for hour in hours if not 8 <= hour < 20] == [], "no ping outside the hours"
@@ -49,15 +48,15 @@ async def test_a_day_with_lm_studio() -> None:
     studio = FakeLmStudio(LmModel("coder"), LmModel("other"), clock=clock)
     async with house(clock, {"box": ("lmstudio", studio)}, {"coder": {"targets": ["box/coder"], "keep": OFFICE}}) as found:
         seen: dict[bool, set[bool]] = {True: set(), False: set()}
-        for _ in range(1, 24 * 60):
-            await found.step(MINUTE)
+        for _ in range(1, 24 * 15):
+            await found.step(STEP)
             hour = (clock.wall() - MONDAY) / HOUR
-            if 9 <= hour < 19 and random_.random() < 0.02:
+            if 9 <= hour < 19 and random_.random() < 0.08:
                 await found.chat("coder")
-            if random_.random() < 0.005:
+            if random_.random() < 0.02:
                 await found.chat("other")
             there = any(instance.model.key == "coder" for instance in studio.instances.loaded)
-            if 8 + 1 / 60 < hour < 20 or hour < 8 or hour > 21:
+            if 8.1 < hour < 20 or hour < 8 or hour > 21:
                 seen[8 <= hour < 20].add(there)
         assert seen == {True: {True}, False: {False}}
         assert [entry for entry in studio.instances.loads if entry[0].startswith("coder")] == [("coder", "asked")]

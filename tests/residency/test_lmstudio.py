@@ -37,7 +37,7 @@ def names(studio: FakeLmStudio) -> list[str]:
 
 async def test_a_resident_model_is_loaded_once_and_for_good(clock: ManualClock, studio: FakeLmStudio) -> None:
     async with open_house(clock, studio, resident=True, num_ctx=16384) as found:
-        await found.through(5 * HOUR, every=300)
+        await found.through(5 * HOUR)
         assert studio.instances.loads == [("local-a", "asked")]
         assert studio.instances.unloads == []
         assert [instance.context for instance in studio.instances.loaded] == [16384]

@@ -133,7 +133,7 @@ async def test_a_pin_of_somebody_else_is_not_fought(kept: House, ollama: FakeOll
     await kept.look()
     await kept.chat("local-a", path="/api/chat")
     await kept.chat("local-a")
-    assert await kept.through(4 * HOUR, every=300) == []
+    assert await kept.through(4 * HOUR) == []
     assert (left(ollama) or 0) > 10**9
 
 
@@ -272,3 +272,49 @@ async def test_a_model_that_does_not_exist_is_tried_less_and_less_often(clock: M
         assert 2 <= len(done) <= 9
         row = next(row for row in found.gateway.residency.rows() if row["keep"] == "ghost")
         assert "404" in row["problem"]
+
+
+# warmgate release
+
+
+async def test_a_release_unloads_now_and_holds_until_the_model_is_used(clock: ManualClock, ollama: FakeOllama) -> None:
+    async with await open_house(clock, ollama, resident=True) as found:
+        await found.step()
+        told = await fetch(f"{found.admin}/release/local-a", {})
+        assert told.json() == {"status": "released", "model": "local-a", "unloaded": ["box/local-a:latest"]}
+        assert left(ollama) is None
+        assert await found.through(2 * HOUR) == []
+        assert [one.cause for one in found.events(ModelUnloaded)] == ["release"]
+        await found.chat("local-a", path="/api/chat")
+        await found.through(HOUR)
+        assert left(ollama) is not None
+
+
+async def test_a_release_for_a_time_outlasts_requests(clock: ManualClock, ollama: FakeOllama) -> None:
+    async with await open_house(clock, ollama, resident=True) as found:
+        await found.step()
+        assert (await fetch(f"{found.admin}/release/local-a?for=2h", {})).status == 200
+        await found.chat("local-a", path="/api/chat", keep_alive="1m")
+        assert left(ollama) == 60.0, "the client's own word counts meanwhile"
+        assert await found.through(HOUR) == []
+        assert left(ollama) is None
+        await found.through(1.5 * HOUR)
+        assert left(ollama) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "word"), [("nobody", 404, "local-a"), ("local-a?for=soon", 400, "30s"), ("local-b", 200, "released")]
+)
+async def test_what_can_be_released(clock: ManualClock, ollama: FakeOllama, path: str, status: int, word: str) -> None:
+    async with await open_house(clock, ollama, resident=True) as found:
+        await found.look()
+        told = await fetch(f"{found.admin}/release/{path}", {})
+        assert (told.status, word in told.body.decode()) == (status, True)
+
+
+async def test_a_server_that_refuses_to_unload_is_told(clock: ManualClock, ollama: FakeOllama) -> None:
+    async with await open_house(clock, ollama, resident=True) as found:
+        await found.step()
+        ollama.models.pop("local-a:latest")
+        told = await fetch(f"{found.admin}/release/local-a", {})
+        assert (told.status, "404" in told.body.decode()) == (502, True)
