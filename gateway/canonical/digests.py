@@ -7,7 +7,7 @@ ids of tool calls, and the spelling of a tool call's arguments.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -68,8 +68,8 @@ def said(secret: bytes, message: Message) -> bytes:
     """The digest of one message. An assistant's message equals `reply` of the same text and calls."""
     data = message.data
     if message.role == "assistant" or data.get("type") == "function_call":
-        return reply(secret, "\x00".join(text.text for text in message.texts), list(_calls(data)))
-    parts = [message.role.encode(), *(encode(text.text) for text in message.texts), b"|", *_others(data)]
+        return reply(secret, "\x00".join(text.text for text in message.texts), list(calls(data)))
+    parts = [message.role.encode(), *(encode(text.text) for text in message.texts), b"|", *others(data)]
     return digest(secret, *parts)
 
 
@@ -78,9 +78,14 @@ def reply(secret: bytes, text: str, calls: Iterable[tuple[str, Any]] = ()) -> by
 
     Text around tool calls is ignored: clients often drop it.
     """
-    called = [part for name, arguments in calls for part in (encode(name), _plain(arguments))]
-    spoken = [] if called else [encode(_THINKING.sub("", text).strip())]
+    called = [part for name, arguments in calls for part in (encode(name), plain(arguments))]
+    spoken = [] if called else [encode(visible(text))]
     return digest(secret, b"assistant", *spoken, b"|", *called)
+
+
+def visible(text: str) -> str:
+    """A model's answer without the reasoning that stands before it and white space around it."""
+    return (_THINKING.sub("", text) if "<think" in text else text).strip()
 
 
 def encode(text: str) -> bytes:
@@ -88,7 +93,8 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _calls(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def calls(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The tool calls in a message as (name, arguments as JSON text or as a value)."""
     if data.get("type") == "function_call":
         yield str(data.get("name")), data.get("arguments")
     for call in data.get("tool_calls") or ():
@@ -101,8 +107,8 @@ def _calls(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield str(part.get("name")), part.get("input")
 
 
-def _others(data: dict[str, Any]) -> Iterator[bytes]:
-    """What a message carries besides texts: results, images, parts of unknown types."""
+def others(data: Mapping[str, Any]) -> Iterator[bytes]:
+    """What a message carries besides texts, as JSON: results, images, parts of unknown types."""
     content = data.get("content")
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
@@ -115,7 +121,7 @@ def _others(data: dict[str, Any]) -> Iterator[bytes]:
             yield _dump(data[key])
 
 
-def _plain(arguments: Any) -> bytes:
+def plain(arguments: Any) -> bytes:
     """Arguments of a call in one spelling."""
     if isinstance(arguments, str):
         try:

@@ -93,7 +93,7 @@ def compare(before: Prompt, after: Prompt) -> Compared:
     old, new = chain.build(b"", before, before.model), chain.build(b"", after, after.model)
     found = differ(new, old)
     head = sum(len(text.text) for text in before.system)
-    side = kind(after, {}, head) == "side" and kind(before, {}, 0) == "main"
+    side = kind(after, {}, lambda: head) == "side" and kind(before, {}, lambda: 0) == "main"
     verdict = Verdict("side_request") if side else _verdict(found)
     looked = [sections.look(text.text, number == 0) for number, text in enumerate(after.system)]
     difference, detector, shared = None, None, new.size

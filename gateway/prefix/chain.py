@@ -1,74 +1,104 @@
-"""Who a prompt is: one digest for each message, and inside long texts one for each KiB, each over all that comes before it.
+"""Who a prompt is: one digest for each message, and inside long texts one for each step, each over all that comes before it.
 Pure.
 
     root (model, parameters) -> tools and system text, in the order of the template -> message 1 -> message 2 ...
 
 Two prompts have a node in common exactly if a server may reuse what it computed up to there. Only digests and lengths are
-kept. What `gateway.canonical.digests` leaves out of a message is left out here: cache markers, reasoning, ids of tool calls,
-string or parts. Sizes are characters, because tokens are known only when the reply tells; see `gateway.state.rates`.
+kept. What `gateway.prefix.message` leaves out of a message is left out here: cache markers, reasoning, ids of tool calls, string
+or parts. Sizes are characters, because tokens are known only when the reply tells; see `gateway.state.rates`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
-from gateway.canonical.digests import SIZE, digest, encode, is_reasoning, said
+from gateway.canonical.digests import is_reasoning, visible
 from gateway.dialects.prompt import Message, Prompt
+from gateway.prefix.message import Said, dump, said
+from gateway.prefix.nodes import Nodes, Word
+from gateway.prefix.spelling import reasoning, spelling
 
 STEP = 1024
 """Characters between two digests inside a text; a text that is no longer has none."""
 
-LONG_STEP, LONG = 4096, 1 << 20
-"""The same for texts above a million characters."""
+LONG_STEP, LONG = 4096, 1 << 16
+"""The same behind the first `LONG` characters of a text."""
 
 MESSAGE = 20
 """Characters that stand for what a template writes around a message: about five tokens."""
 
-IMAGE = 2000
-"""Characters that stand for an image, whose tokens do not depend on the length of its data."""
+END = b"\x01"
+"""Marks the last node of a part: everything in it is known."""
 
 Kind = Literal["tools", "system", "message"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Tools, one system text or one message. first, end: its nodes; start, size: in characters; own: digest of it alone."""
+    """Tools, one system text or one message. first, end: its nodes; start, size: in characters; own: hash of it alone, which
+    tells parts apart in this process."""
 
     kind: Kind
     first: int
     end: int
     start: int
     size: int
-    own: bytes
+    own: int
     number: int = 0  # of the system text or message
     reply: bool = False  # the model's own message
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """digests: of the nodes; sizes: characters of the prompt up to and including each; head: nodes before the first message;
-    tools_first: the order in which tools and system text were taken."""
+    """digests: of the nodes; sizes: characters of the prompt up to and including each; tools_first: the order in which tools and
+    system text were taken.
+
+    By part: ends: nodes up to and including it; owns: hash of it alone; numbers: of the system text or message; spelled: hash of
+    how the model's own message is spelled, 0 for others; replies: 1 for the model's own messages. kinds: of the parts before the
+    first message.
+    """
 
     root: bytes
     digests: tuple[bytes, ...]
     sizes: tuple[int, ...]
-    parts: tuple[Part, ...]
-    head: int
     tools_first: bool
+    kinds: tuple[Kind, ...]
+    ends: tuple[int, ...]
+    owns: tuple[int, ...]
+    numbers: tuple[int, ...]
+    spelled: tuple[int, ...]
+    replies: bytes
 
     @property
     def size(self) -> int:
         return self.sizes[-1] if self.sizes else 0
 
     @property
+    def head(self) -> int:
+        """Nodes before the first message."""
+        return self.ends[len(self.kinds) - 1] if self.kinds else 0
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(map(self._part, range(len(self.ends))))
+
+    @property
     def messages(self) -> tuple[Part, ...]:
-        return tuple(part for part in self.parts if part.kind == "message")
+        return tuple(map(self._part, range(len(self.kinds), len(self.ends))))
+
+    @property
+    def said(self) -> tuple[int, ...]:
+        """Hashes of the messages alone."""
+        return self.owns[len(self.kinds) :]
+
+    def spelling(self, messages: int) -> tuple[int, ...]:
+        """How the first so many messages are spelled."""
+        return self.spelled[len(self.kinds) : len(self.kinds) + messages]
 
     @property
     def start(self) -> bytes:
@@ -81,8 +111,19 @@ class Chain:
 
     def part_at(self, node: int) -> Part | None:
         """The part to which a node belongs; None behind the last one."""
-        at = bisect_right([part.first for part in self.parts], node) - 1
-        return self.parts[at] if at >= 0 and node < self.parts[at].end else None
+        at = bisect_right(self.ends, node)
+        return self._part(at) if at < len(self.ends) else None
+
+    def whole_messages(self, nodes: int) -> int:
+        """How many messages end within the first `nodes` nodes."""
+        return max(0, bisect_right(self.ends, nodes) - len(self.kinds))
+
+    def _part(self, at: int) -> Part:
+        first, end = self.ends[at - 1] if at else 0, self.ends[at]
+        start = self.size_at(first)
+        kind = self.kinds[at] if at < len(self.kinds) else "message"
+        size = self.size_at(end) - start
+        return Part(kind, first, end, start, size, self.owns[at], self.numbers[at], bool(self.replies[at]))
 
 
 def common(one: Chain, other: Chain) -> int:
@@ -99,151 +140,147 @@ def common(one: Chain, other: Chain) -> int:
     return low
 
 
-def build(secret: bytes, prompt: Prompt, model: str, tools: bytes | None = None, *, tools_first: bool = False) -> Chain:
+def build(
+    secret: bytes,
+    prompt: Prompt,
+    model: str,
+    tools: str | None = None,
+    *,
+    tools_first: bool = False,
+    nodes: Nodes | None = None,
+) -> Chain:
     """The chain of a prompt. secret: keys its digests; model: the name under which prompts share a cache; tools: JSON of the
-    list as it is sent, if that is not the one of `prompt`; tools_first: the template renders the tools before the system text.
+    list as it is sent, if that is not the one of `prompt`; tools_first: the template renders the tools before the system text;
+    nodes: those that were made before, with the same secret.
     """
-    root = digest(secret, encode(model), _dump(dict(prompt.parameters)))
-    links = _Links(secret, root)
-    listed = tools_text(prompt, tools)
+    nodes = nodes or Nodes(secret)
+    root = nodes.after(b"", (model, dump(dict(prompt.parameters))))
+    links = _Links(nodes, root)
+    listed = tools_text(prompt) if tools is None else tools
     if listed and tools_first:
         links.text("tools", listed)
     for number, text in enumerate(prompt.system):
         links.text("system", text.text, number)
     if listed and not tools_first:
         links.text("tools", listed)
-    head = len(links.digests)
-    for number, message in enumerate(prompt.messages):
-        links.message(message, number)
-    return Chain(root, tuple(links.digests), tuple(links.sizes), tuple(links.parts), head, tools_first)
+    links.messages(prompt.messages)
+    return links.chain(root, tools_first)
 
 
 def tools_text(prompt: Prompt, tools: bytes | None = None) -> str:
     """The list of tools as JSON without white space, "" if there is none."""
     if prompt.tools is None:
         return ""
-    return _dump(orjson.loads(tools) if tools is not None else prompt.tools[1]).decode("utf-8", "replace")
+    return dump(orjson.loads(tools) if tools is not None else prompt.tools[1]).decode("utf-8", "replace")
 
 
 class _Links:
-    """A chain in the making."""
+    """A chain in the making. Lists by node and by part, because a value for each part costs more than its digest."""
 
-    def __init__(self, secret: bytes, root: bytes) -> None:
-        self._secret = secret
-        self._state = hashlib.blake2b(root, key=secret[:64], digest_size=SIZE)
-        self._size = 0
-        self.digests: list[bytes] = []
-        self.sizes: list[int] = []
-        self.parts: list[Part] = []
+    def __init__(self, nodes: Nodes, root: bytes) -> None:
+        self._nodes, self._last, self._size = nodes, root, 0
+        self._digests: list[bytes] = []
+        self._sizes: list[int] = []
+        self._kinds: list[Kind] = []
+        self._ends: list[int] = []
+        self._owns: list[int] = []
+        self._numbers: list[int] = []
+        self._spelled: list[int] = []
+        self._replies = bytearray()
+
+    def chain(self, root: bytes, tools_first: bool) -> Chain:
+        return Chain(
+            root, tuple(self._digests), tuple(self._sizes), tools_first, tuple(self._kinds), tuple(self._ends), tuple(self._owns),
+            tuple(self._numbers), tuple(self._spelled), bytes(self._replies),
+        )  # fmt: skip
 
     def text(self, kind: Kind, text: str, number: int = 0) -> None:
-        first, start = len(self.digests), self._size
-        self._state.update(b"\x00" + kind.encode())
-        self._pieces(text)
-        own = digest(self._secret, encode(text))
-        self._close(own, start + len(text) + (MESSAGE if kind == "system" else 0))
-        self.parts.append(Part(kind, first, len(self.digests), start, self._size - start, own, number))
+        size = len(text) + (MESSAGE if kind == "system" else 0)
+        self._kinds.append(kind)
+        self._part(kind, Said((text,), (), size, reply=False), number, 0)
 
-    def message(self, message: Message, number: int) -> None:
+    def messages(self, messages: Sequence[Message]) -> None:
         """Reasoning that stands alone is part of no prompt but the next, so it has no node of its own."""
-        if is_reasoning(message):
-            return
-        first, start, own = len(self.digests), self._size, own_digest(self._secret, message)
-        texts = list(_texts(message))
-        size = start + MESSAGE + sum(map(len, texts)) + _besides(message.data)
-        long = [text for text in texts if len(text) > STEP]
-        if long and message.role != "assistant":
-            self._state.update(b"\x00message" + message.role.encode())
-            for text in long:
-                self._pieces(text)
-        self._close(own, size)
-        reply = message.role == "assistant" or message.data.get("type") == "function_call"
-        self.parts.append(Part("message", first, len(self.digests), start, self._size - start, own, number, reply))
+        thought: list[Word] = []
+        for number, message in enumerate(messages):
+            if (text := _plain(message)) is not None and not thought:
+                self._short(message.role, text, number)
+            elif is_reasoning(message):
+                thought.append(reasoning(message))
+            else:
+                one = said(message)
+                one = Said(one.texts, one.data, one.size + MESSAGE, one.reply)
+                self._part(message.role, one, number, spelling(message, thought))
+                thought = []
 
-    def _pieces(self, text: str) -> None:
-        """A node after each full step inside a long text, none at its end."""
-        step = STEP if len(text) <= LONG else LONG_STEP
-        update, copy, start = self._state.update, self._state.copy, self._size
-        for end in range(step, len(text), step):
-            update(encode(text[end - step : end]))
-            self.digests.append(copy().digest())
-            self.sizes.append(start + end)
-            self._size = start + end
+    def _short(self, role: str, text: str, number: int) -> None:
+        """What `_part` does, for the commonest message of all: a short text and nothing else."""
+        reply = role == "assistant"
+        words = (role, visible(text) if reply else text, END)
+        self._last = digest = self._nodes.after(self._last, words)
+        self._size += len(text) + MESSAGE
+        self._digests.append(digest)
+        self._sizes.append(self._size)
+        self._close(hash(words), number, hash((text,)) if reply else 0, reply)
 
-    def _close(self, own: bytes, size: int) -> None:
-        """The last node of a part: everything in it is known."""
-        self._size = max(size, self._size)
-        self._state.update(b"\x01" + own)
-        self.digests.append(self._state.copy().digest())
-        self.sizes.append(self._size)
+    def _part(self, head: str, one: Said, number: int, spelled: int) -> None:
+        """A node after each full step inside a long text, and one at the end."""
+        heard: list[Word] = [head]  # all of the part
+        pending: list[Word] = [head]  # what comes behind its last node
+        start = at = self._size
+        for text in one.texts:
+            begin = 0
+            for end in () if one.reply else _steps(len(text)):
+                pending.append(text[begin:end])
+                heard.append(pending[-1])
+                self._node(tuple(pending), at + end)
+                pending, begin = [], end
+            pending.append(text[begin:])
+            heard.append(pending[-1])
+            at += len(text)
+        heard += (*one.data, END)
+        self._node((*pending, *one.data, END), max(self._size, at, start + one.size))
+        self._close(hash(tuple(heard)), number, spelled, one.reply)
+
+    def _node(self, words: tuple[Word, ...], size: int) -> None:
+        self._last = self._nodes.after(self._last, words)
+        self._size = size
+        self._digests.append(self._last)
+        self._sizes.append(size)
+
+    def _close(self, own: int, number: int, spelled: int, reply: bool) -> None:
+        self._ends.append(len(self._digests))
+        self._owns.append(own)
+        self._numbers.append(number)
+        self._spelled.append(spelled)
+        self._replies.append(reply)
 
 
-def own_digest(secret: bytes, message: Message) -> bytes:
-    """What `said` gives, at a third of its cost for the commonest message of all: an answer that is nothing but text."""
-    if message.role == "assistant" and len(message.texts) == 1 and "tool_calls" not in message.data:
-        text = message.texts[0].text
-        if "<think" not in text and isinstance(message.data.get("content"), str):
-            return digest(secret, b"assistant", encode(text.strip()), b"|")
-    return said(secret, message)
+def step_at(offset: int) -> int:
+    """Characters from a place in a text to the next node, at most."""
+    return STEP if offset < LONG else LONG_STEP
 
 
-def _texts(message: Message) -> Iterator[str]:
-    """The texts of a message, the results of tools among them."""
-    for text in message.texts:
-        yield text.text
+def _steps(size: int) -> Iterator[int]:
+    """Where in a text of so many characters nodes are: not at its end."""
+    yield from range(STEP, min(size, LONG), STEP)
+    yield from range(LONG, size, LONG_STEP)
+
+
+def _plain(message: Message) -> str | None:
+    """The text of a message that is a short text, and nothing else but a name for the call that it answers."""
     data = message.data
-    content = data.get("content")
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and "tool_result" in str(part.get("type", "")):
-            yield from _strings(part.get("content"))
-    if isinstance(data.get("output"), str):
-        yield data["output"]
+    text = data.get("content")
+    if len(data) > 3 or not isinstance(text, str) or len(text) > STEP or message.role == "other":
+        return None
+    return text if len(data) == 2 or "tool_call_id" in data else None
 
 
-def _strings(content: Any) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and isinstance(part.get("text"), str):
-            yield part["text"]
-
-
-def _besides(data: Any) -> int:
-    """Characters of what a template renders of a message besides its texts, about."""
-    size, content = 0, data.get("content")
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and "image" in str(part.get("type", "")):
-            size += IMAGE
-        elif isinstance(part, dict) and part.get("type") == "tool_use":
-            size += len(str(part.get("name"))) + len(_dump(part.get("input")))
-    size += IMAGE * len(data["images"]) if isinstance(data.get("images"), list) else 0
-    for call in _calls(data):
-        arguments = call.get("arguments")
-        size += len(str(call.get("name"))) + (len(arguments) if isinstance(arguments, str) else len(_dump(arguments)))
-    return size
-
-
-def _calls(data: Any) -> Iterator[Any]:
-    if data.get("type") == "function_call":
-        yield data
-    for call in data.get("tool_calls") or ():
-        inner = call.get("function") if isinstance(call, dict) else None
-        if isinstance(inner, dict):
-            yield inner
-
-
-def _dump(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return encode(repr(value))
-
-
-def slid(before: Sequence[Part], after: Sequence[Part], shared: int) -> int:
+def slid(before: Sequence[int], after: Sequence[int], shared: int) -> int:
     """How many messages have slid out: behind the first `shared` messages, those of `after` go on as those of `before` do from
-    so many further on. 0 if they do not.
+    so many further on. 0 if they do not. before, after: hashes of the messages alone, `Chain.said`.
     """
-    old, new = [part.own for part in before[shared:]], [part.own for part in after[shared:]]
+    old, new = before[shared:], after[shared:]
     for gone in range(1, len(old)):
         rest = old[gone:]
         if new[: len(rest)] == rest:

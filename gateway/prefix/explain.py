@@ -24,8 +24,6 @@ SLACK_SHARE = 0.04
 LEAST = 12
 """Tokens that must have been computed again before the client is told what it changed."""
 
-Spelling = tuple[bytes, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -42,35 +40,37 @@ class Difference:
     respelled: Part | None = None
 
 
-def differ(
-    new: Chain, old: Chain, spelled: Spelling = (), before: Spelling = (), *, same_talk: Callable[[Part], bool] = lambda _: True
-) -> Difference:
-    """new: this request's chain; old: the earlier one's; spelled, before: their messages' digests, spelling included;
-    same_talk: whether this message of `new` is the one in its place in `old`, changed, and not one of another conversation.
+def differ(new: Chain, old: Chain, *, same_talk: Callable[[Part], bool] = lambda _: True) -> Difference:
+    """new: this request's chain; old: the earlier one's; same_talk: whether this message of `new` is the one in its place in
+    `old`, changed, and not one of another conversation.
     """
     nodes = common(new, old)
     shared, part = new.size_at(nodes), new.part_at(nodes)
+    kept = new.whole_messages(nodes)
+    respelled = _respelled(new, old, kept)
+    if nodes == len(old.digests):  # it goes on as the earlier one ended
+        return Difference(shared, part, None, 0, 0, new.root != old.root, respelled)
     old_part = old.part_at(nodes)
-    goes_on = nodes == len(old.digests)
-    seen = set() if goes_on else {one.own for one in old.parts}
-    behind = [one for one in new.parts if one.first >= nodes or (part is not None and one is part)]
+    seen = set(old.owns)
+    behind = [one for one in new.parts if one.end > nodes]
     again = sum(one.size for one in behind if one.own in seen)
     if part is not None and old_part is not None and part.kind == old_part.kind and part.own not in seen:
-        turned = part.kind == "message" and (part is new.parts[-1] or not same_talk(part))  # a turn of its own, nothing old
+        turned = part.kind == "message" and (
+            part.end == len(new.digests) or not same_talk(part)
+        )  # a turn of its own, nothing old
         again += 0 if turned else max(0, min(part.size, old_part.size) - max(0, shared - part.start))
         if part.kind == "message" and not turned:  # the answer to the earlier request was in the cache behind it
             again += sum(one.size for one in behind if one.reply and one.number == old.parts[-1].number + 1)
-    kept = _shared_messages(new, nodes)
-    gone = slid(old.messages, new.messages, kept) if nodes >= min(new.head, old.head) else 0
-    params = new.root != old.root
-    same = [
-        new.messages[at] for at in range(min(kept, len(spelled), len(before), len(new.messages))) if spelled[at] != before[at]
-    ]
-    return Difference(shared, part, old_part, again, gone, params, same[0] if same else None)
+    gone = slid(old.said, new.said, kept) if nodes >= min(new.head, old.head) else 0
+    return Difference(shared, part, old_part, again, gone, new.root != old.root, respelled)
 
 
-def _shared_messages(chain: Chain, nodes: int) -> int:
-    return sum(part.end <= nodes for part in chain.messages)
+def _respelled(new: Chain, old: Chain, kept: int) -> Part | None:
+    """The first of the `kept` messages that both have which is spelled in another way."""
+    ours, theirs = new.spelling(kept), old.spelling(kept)
+    if ours == theirs:
+        return None
+    return next(new.messages[at] for at, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
 """Where a prefix is warm: node of a chain -> the places that hold it, as far as is known. Pure, bounded.
 
-A place is a model on a backend. Nodes are kept in the order of their last use, those of one prompt the deepest first, so that
-what is dropped first is old and deep, and a node is never there without those before it. That makes a look-up a search by
-halves, and losing everything at a place (a restart, an unload) one step: what was written in an older epoch is gone.
+A place is a model on a backend. A node belongs to the prompt that used it last, so the nodes of a prompt cost one update of a
+dictionary, and a node is never there without those before it: those were used as late, or later. That makes a look-up a search
+by halves, and losing everything at a place (a restart, an unload) one step: what was written in an older epoch is gone.
 
 One writer: `gateway.state.accounting`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -19,8 +18,11 @@ from gateway.prefix.chain import Chain
 MOST = 50_000
 """Nodes in all."""
 
+LEFT = 0.75
+"""Share of `MOST` that is left when it was reached and the oldest nodes go, all at once because looking for them costs."""
+
 EXPIRY = 86_400.0
-"""Seconds after which an unused node is dropped."""
+"""Seconds after which an unused node is dropped, a quarter of that later at most."""
 
 Cause = Literal["evicted", "model_loaded", "backend_restarted"]
 """Why what was resident is so no more."""
@@ -31,17 +33,26 @@ class Place(NamedTuple):
     model: str
 
 
-class Home(NamedTuple):
-    """A node at a place. epoch: when it was written; used: monotonic seconds; own: characters between it and the node before;
-    tokens: of the prompt up to here, as the replies' counts make it, None while nothing was counted; after: tokens that were
-    generated behind it; told: the server's own count said so, it is not only believed."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Stay:
+    """A prompt at a place. epoch: when it was computed; used: monotonic seconds; nodes: of its chain; ratio: tokens for each
+    character, as the reply's counts make it, None while nothing was counted; after: tokens that were generated behind it."""
 
     epoch: int
     used: float
-    own: int
+    nodes: int
+    ratio: float | None
+    after: int
+
+
+class Home(NamedTuple):
+    """The deepest node of a chain at a place. tokens: of the prompt up to here, None while nothing was counted; after: tokens
+    that were generated right behind it; epoch, used: as in `Stay`."""
+
+    epoch: int
+    used: float
     tokens: int | None
     after: int
-    told: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +70,40 @@ class Warm:
 
 @dataclass(slots=True)
 class _Held:
-    """What a place holds. floor: nodes that were not used since are believed to be evicted."""
+    """What a place holds. stays: by node; own: characters between each node and the one before; floor: nodes that were not used
+    since are believed to be evicted; last: what was used last."""
 
-    homes: OrderedDict[bytes, Home] = field(default_factory=OrderedDict)
+    stays: dict[bytes, Stay] = field(default_factory=dict)
+    own: dict[bytes, int] = field(default_factory=dict)
     epoch: int = 0
     causes: list[Cause] = field(default_factory=list)
     floor: float = float("-inf")
     characters: int = 0
+    last: Stay | None = None
 
-    def valid(self, home: Home) -> bool:
-        return home.epoch == self.epoch and home.used > self.floor
+    def valid(self, stay: Stay) -> bool:
+        return stay.epoch == self.epoch and stay.used > self.floor
 
-    @property
-    def any_valid(self) -> bool:
-        return bool(self.homes) and self.valid(self.homes[next(reversed(self.homes))])
+    def cause(self, stay: Stay) -> Cause | None:
+        if stay.epoch != self.epoch:
+            return self.causes[stay.epoch]
+        return None if stay.used > self.floor else "evicted"
 
-    def cause(self, home: Home) -> Cause | None:
-        if home.epoch != self.epoch:
-            return self.causes[home.epoch]
-        return None if home.used > self.floor else "evicted"
+    def known(self, chain: Chain) -> int:
+        return _search(chain, self.stays.__contains__)
+
+    def drop(self, until: float) -> None:
+        """Drop what was not used since."""
+        self.stays = {node: stay for node, stay in self.stays.items() if stay.used > until}
+        self.own = {node: self.own[node] for node in self.stays}
+        self.characters = sum(self.own.values())
 
 
 class Index:
     def __init__(self, most: int = MOST, expiry: float = EXPIRY) -> None:
         self._most, self._expiry = most, expiry
         self._places: dict[Place, _Held] = {}
+        self._swept = float("-inf")
         self._count = 0
 
     def __len__(self) -> int:
@@ -97,21 +117,19 @@ class Index:
                 found[place.backend] = warm
         return found
 
-    def keep(self, chain: Chain, place: Place, now: float, prompt: int | None, completion: int | None, *, told: bool) -> None:
+    def keep(self, chain: Chain, place: Place, now: float, prompt: int | None, completion: int | None) -> None:
         """The place has computed this prompt. prompt, completion: tokens, None where they were not reported."""
         held = self._places.setdefault(place, _Held())
-        homes, size, last = held.homes, chain.size or 1, len(chain.digests) - 1
-        before = len(homes)
-        for at in range(last, -1, -1):
-            digest = chain.digests[at]
-            old = homes.get(digest)
-            after = (completion or 0) if at == last else old.after if old else 0
-            tokens = round(prompt * chain.sizes[at] / size) if prompt is not None else old.tokens if old else None
-            own = chain.sizes[at] - (chain.sizes[at - 1] if at else 0)
-            held.characters += 0 if old else own
-            homes[digest] = Home(held.epoch, now, own, tokens, after, told)
-            homes.move_to_end(digest)
-        self._count += len(homes) - before
+        known, digests, sizes = held.known(chain), chain.digests, chain.sizes
+        ratio = prompt / (chain.size or 1) if prompt is not None else None
+        if ratio is None and known:
+            ratio = held.stays[digests[known - 1]].ratio
+        held.last = Stay(held.epoch, now, len(digests), ratio, completion or 0)
+        held.stays.update(dict.fromkeys(digests, held.last))
+        starts = (chain.size_at(known), *sizes[known:-1])
+        held.own.update(zip(digests[known:], map(int.__sub__, sizes[known:], starts), strict=False))
+        held.characters += chain.size - chain.size_at(known)
+        self._count += len(digests) - known
         self._trim(now)
 
     def evicted(self, warm: Warm) -> None:
@@ -124,7 +142,7 @@ class Index:
     def drop(self, backend: str, cause: Cause, model: str | None = None) -> None:
         """The backend has lost all that it held, or all of one model."""
         for place, held in self._places.items():
-            if place.backend == backend and model in (None, place.model) and held.any_valid:
+            if place.backend == backend and model in (None, place.model) and held.last and held.valid(held.last):
                 held.causes.append(cause)
                 held.epoch += 1
 
@@ -135,7 +153,7 @@ class Index:
     def gone(self, backend: str) -> None:
         """The backend is no longer in the configuration."""
         for place in [place for place in self._places if place.backend == backend]:
-            self._count -= len(self._places.pop(place).homes)
+            self._count -= len(self._places.pop(place).stays)
 
     def forget(self) -> None:
         self._places.clear()
@@ -146,31 +164,38 @@ class Index:
         return {place: held.characters for place, held in self._places.items()}
 
     def _trim(self, now: float) -> None:
-        while self._count:
-            place, held = min(self._filled(), key=lambda one: next(iter(one[1].homes.values())).used)
-            oldest = next(iter(held.homes))
-            if self._count <= self._most and now - held.homes[oldest].used <= self._expiry:
-                return
-            held.characters -= held.homes.pop(oldest).own
-            self._count -= 1
-            if not held.homes:
-                del self._places[place]
+        if self._count > self._most:
+            used = sorted(stay.used for held in self._places.values() for stay in held.stays.values())
+            self._drop(used[-1 - int(self._most * LEFT)], now)
+        elif now - self._swept > self._expiry / 4:
+            self._drop(now - self._expiry, now)
 
-    def _filled(self) -> list[tuple[Place, _Held]]:
-        return [(place, held) for place, held in self._places.items() if held.homes]
+    def _drop(self, until: float, now: float) -> None:
+        """Drop all that was not used since."""
+        for place, held in list(self._places.items()):
+            held.drop(until)
+            if not held.stays:
+                del self._places[place]
+        self._count = sum(len(held.stays) for held in self._places.values())
+        self._swept = now
 
 
 def _look(place: Place, held: _Held, chain: Chain) -> Warm | None:
-    homes = held.homes
-    ever = _search(chain, lambda digest: digest in homes)
+    ever = held.known(chain)
     if not ever:
         return None
-    last = homes[chain.digests[ever - 1]]
-    cause = held.cause(last)
+    last = held.stays[chain.digests[ever - 1]]
+    cause, home = held.cause(last), _home(last, chain, ever)
     if cause is None:
-        return Warm(place, ever, last, ever, last, None)
-    nodes = _search(chain, lambda digest: digest in homes and held.valid(homes[digest]))
-    return Warm(place, nodes, homes[chain.digests[nodes - 1]] if nodes else None, ever, last, cause)
+        return Warm(place, ever, home, ever, home, None)
+    nodes = _search(chain, lambda digest: digest in held.stays and held.valid(held.stays[digest]))
+    valid = _home(held.stays[chain.digests[nodes - 1]], chain, nodes) if nodes else None
+    return Warm(place, nodes, valid, ever, home, cause)
+
+
+def _home(stay: Stay, chain: Chain, nodes: int) -> Home:
+    tokens = round(stay.ratio * chain.size_at(nodes)) if stay.ratio is not None else None
+    return Home(stay.epoch, stay.used, tokens, stay.after if nodes == stay.nodes else 0)
 
 
 def _search(chain: Chain, holds: Callable[[bytes], bool]) -> int:

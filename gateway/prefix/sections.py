@@ -16,7 +16,7 @@ from gateway.canonical import attribution, list_order, memory
 from gateway.canonical.cuts import settle
 from gateway.canonical.rules import find
 from gateway.canonical.text import Document
-from gateway.prefix.chain import STEP, Chain, Part
+from gateway.prefix.chain import STEP, Chain, Part, step_at
 
 TOOLS, IDENTITY, MEMORY, PLACE_AND_TIME, HISTORY, NEWEST = (
     "tools", "identity", "memory", "place and time", "history", "newest message",
@@ -92,7 +92,8 @@ def change(new: Looked, old: Looked, shared: int) -> Change:
     pairs = zip(new.lines, old.lines, strict=False)
     at = next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(new.lines), len(old.lines)))
     if not new.lines or at >= len(new.lines):
-        return Change(shared, STEP, _nearest(new.spans, shared, shared + STEP))
+        step = step_at(shared)
+        return Change(shared, step, _nearest(new.spans, shared, shared + step))
     start = new.lines[at][0]
     end = new.lines[at + 1][0] if at + 1 < len(new.lines) else start + STEP
     detector = _nearest(new.spans, start, end) or _nearest(old.spans, start, end)

@@ -7,7 +7,7 @@ such a task at the start, or a client whose conversations have tools or a longer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import re2
@@ -38,8 +38,8 @@ _TASK = re2.compile(
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
-def kind(prompt: Prompt, body: Mapping[str, Any], main_head: int) -> Literal["main", "side"]:
-    """main_head: characters of tools and system text that this client's conversations have, 0 if none is known."""
+def kind(prompt: Prompt, body: Mapping[str, Any], main_head: Callable[[], int]) -> Literal["main", "side"]:
+    """main_head: tells the characters of tools and system text that this client's conversations have, 0 if none is known."""
     if prompt.tools is not None or not prompt.messages or len(prompt.messages) > MESSAGES:
         return "main"
     if any(message.role in ("tool", "other") for message in prompt.messages):
@@ -48,11 +48,12 @@ def kind(prompt: Prompt, body: Mapping[str, Any], main_head: int) -> Literal["ma
     if limit is not None and limit > 8 * SHORT_ANSWER:
         return "main"
     texts = [text.text for text in (*prompt.system[:1], *prompt.messages[-1].texts[:1])]
-    if any(_TASK.search(text[:HEAD]) for text in texts) and (main_head or _names_task(texts)):
+    if any(_TASK.search(text[:HEAD]) for text in texts) and (main_head() or _names_task(texts)):
         return "side"
-    own_head = sum(len(text.text) for text in prompt.system)
-    small = limit is not None and limit <= SHORT_ANSWER and len(prompt.messages) == 1
-    return "side" if small and main_head > 4 * own_head and main_head > 500 else "main"
+    if limit is None or limit > SHORT_ANSWER or len(prompt.messages) != 1:
+        return "main"
+    own_head, head = sum(len(text.text) for text in prompt.system), main_head()
+    return "side" if head > 4 * own_head and head > 500 else "main"
 
 
 def _names_task(texts: list[str]) -> bool:
@@ -75,6 +76,6 @@ def named_session(headers: Mapping[str, str], body: Mapping[str, Any]) -> str:
 def session(secret: bytes, named: str, chain: Chain) -> str:
     """A short digest of the session: what the client calls it, else its first message; always with what comes before that,
     because a title is asked for under the session of its conversation."""
-    first = next((part.own for part in chain.messages), b"")
-    who = digests.encode(named) if named else first
-    return digests.digest(secret, b"session", who, chain.start).hex()[:12]
+    heads = len(chain.kinds)
+    first = chain.start if named or heads == len(chain.ends) else chain.digests[chain.ends[heads] - 1]
+    return digests.digest(secret, b"session", digests.encode(named), first).hex()[:12]

@@ -7,12 +7,16 @@ begin: a prompt is about to be sent -> Trace          settle: its request has en
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
+import orjson
+
 from gateway.canonical import digests
+from gateway.canonical.analysis import Memo
 from gateway.canonical.result import Result
 from gateway.canonical.settings import Mode
 from gateway.clock import Clock
@@ -20,9 +24,12 @@ from gateway.dialects.prompt import Message, Prompt, Text
 from gateway.dialects.prompt_read import PARAMETERS, read
 from gateway.events import BackendGone, BackendProbed, Bus, IndexChanged, RequestLeft, RequestStarted
 from gateway.prefix import shape
-from gateway.prefix.chain import Chain, build, tools_text
+from gateway.prefix.chain import build, tools_text
 from gateway.prefix.index import Index, Place, Warm
+from gateway.prefix.message import dump
+from gateway.prefix.nodes import Nodes
 from gateway.state.earlier import Earliers
+from gateway.state.explained import explanation
 from gateway.state.rates import Rate, Ratio
 from gateway.state.trace import Sent, Trace
 from gateway.state.verdicts import Judge, Seen, expected
@@ -39,6 +46,12 @@ READ_FULLY = 0.25
 MODELS = 64
 """Models and places of which something is learned."""
 
+MEMO = 64
+"""Clients and lists of tools that are known again."""
+
+Explain = Callable[[], dict[str, Any]]
+"""Makes the explanation of a request when somebody asks for it."""
+
 
 class Accounting:
     """keep, store: as in the configuration, `explain`."""
@@ -48,7 +61,13 @@ class Accounting:
         self.index, self._raw_index = Index(), Index(RAW_NODES)
         self._rates: dict[Place, Rate] = {}
         self._ratios: dict[str, Ratio] = {}
+        self._nodes = Nodes(secret)
+        self._scopes: Memo[bytes] = Memo(MEMO)
+        self._tools: Memo[str] = Memo(MEMO)
+        self._read: tuple[Mapping[str, Any], Prompt | None] | None = None  # of the request that is sorted, until it begins
         self._running: dict[str, Trace] = {}
+        self._busy: Counter[str] = Counter()  # running prompts by backend
+        self._beginnings: Counter[tuple[str, tuple[bytes, ...]]] = Counter()  # and by their first node
         self._latest: dict[str, float] = {}
         self._probes: dict[str, Probe] = {}
         self._down: set[str] = set()  # backends that were not there when they were last looked at
@@ -61,18 +80,18 @@ class Accounting:
         self._judge.store = store
 
     def forget(self) -> None:
-        for part in (self.index, self._raw_index, self.earlier):
+        for part in (self.index, self._raw_index, self.earlier, self._nodes, self._judge):
             part.forget()
-        self._judge.forget()
+        self._tools, self._read = Memo(MEMO), None
 
     # a request begins
 
     def kind(self, call: Call) -> Literal["main", "side"]:
         """Whether this is a turn of a conversation or a side request."""
-        prompt = None if call.body is None else read(call.path, call.body)
-        if prompt is None or call.body is None:
+        if call.body is None or (prompt := read(call.path, call.body)) is None:
             return "main"
-        return shape.kind(prompt, call.body, self.earlier.heads(self._scope(call)))
+        self._read = call.body, prompt
+        return shape.kind(prompt, call.body, lambda: self.earlier.heads(self._scope(call)))
 
     def begin(self, call: Call, label: str, result: Result | None, mode: Mode, rules: Sequence[str] = ()) -> Trace | None:
         """A prompt is about to be sent. call: as the client sent it; label: the model; result: its canonical form, None if
@@ -85,15 +104,16 @@ class Accounting:
             return None
 
     def _begin(self, call: Call, label: str, result: Result | None, mode: Mode, rules: Sequence[str]) -> Trace | None:
-        prompt = _prompt(call)
+        prompt = self._prompt(call)
         if prompt is None or call.body is None:
             return None
         model = label if label != "other" else call.model or ""
-        raw = self._sent(prompt, None, model, self._raw_index)
-        sent = Sent(prompt, raw.tools, raw.chain, self.index.match(raw.chain, model))
+        raw = sent = self._sent(prompt, tools_text(prompt), model)
         if result is not None and result.body is not call.raw:
             ordered = next((edit.after for edit in result.edits if edit.rule == "tools"), None)
-            sent = self._sent(result.prompt, ordered.encode() if ordered else None, model, self.index)
+            sent = self._sent(result.prompt, raw.tools if ordered is None else self._plain(ordered), model)
+        if self._raw_index:
+            raw = Sent(prompt, raw.tools, raw.chain, _deeper(raw.warm, self._raw_index.match(raw.chain, model)))
         named = shape.named_session(call.headers, call.body)
         trace = Trace(
             id=call.id,
@@ -109,66 +129,77 @@ class Accounting:
             mode=mode,
             rules=tuple(rules),
             latest=dict(self._latest),
-            beside=self._beside(sent.chain),
-            crowded=frozenset(one.backend for one in self._running.values() if one.backend),
+            beside=frozenset(name for name in self._busy if (name, sent.chain.digests[:1]) in self._beginnings),
+            crowded=frozenset(self._busy),
         )
         self._running[call.id] = trace
         return trace
 
-    def _sent(self, prompt: Prompt, tools: bytes | None, model: str, index: Index) -> Sent:
-        chain = build(self._secret, prompt, model, tools, tools_first=self._orders[model] > 0)
-        return Sent(prompt, tools_text(prompt, tools), chain, index.match(chain, model))
+    def _prompt(self, call: Call) -> Prompt | None:
+        """The prompt of a call, as it was read when the call was sorted; raw text is one message."""
+        (body, prompt), self._read = self._read or (None, None), None
+        if body is not None and body is call.body:
+            return prompt
+        return _prompt(call)
+
+    def _sent(self, prompt: Prompt, tools: str, model: str) -> Sent:
+        first = self._orders[model] > 0
+        chain = build(self._secret, prompt, model, tools, tools_first=first, nodes=self._nodes)
+        return Sent(prompt, tools, chain, self.index.match(chain, model))
+
+    def _plain(self, tools: str) -> str:
+        """An edited list of tools in the spelling in which all are compared."""
+        return self._tools.get(tools, lambda: dump(orjson.loads(tools)).decode("utf-8", "replace"))
 
     def _scope(self, call: Call) -> bytes:
-        who = digests.client(call.client)
-        return digests.digest(self._secret, call.path.encode(), digests.encode(call.model or ""), who)
+        def make() -> bytes:
+            who = digests.client(call.client)
+            return digests.digest(self._secret, call.path.encode(), digests.encode(call.model or ""), who)
 
-    def _beside(self, chain: Chain) -> frozenset[str]:
-        """Backends that work on another prompt with the same first node."""
-        first = chain.digests[:1]
-        return frozenset(
-            one.backend for one in self._running.values() if one.backend and first and one.sent.chain.digests[:1] == first
-        )
+        return self._scopes.get((call.path, call.model, call.client), make)
 
     # a request has ended
 
-    def settle(self, record: Record, trace: Trace | None, *, edited: bool) -> tuple[Record, dict[str, Any] | None]:
-        """The record with what its prompt reused, lost and saved, and the explanation. edited: the canonical form was sent."""
+    def settle(self, record: Record, trace: Trace | None, *, edited: bool) -> tuple[Record, Explain | None]:
+        """The record with what its prompt reused, lost and saved, and what makes the explanation. edited: the canonical form was
+        sent."""
         if trace is None:
             return record, None
         self._running.pop(trace.id, None)
+        self._leave(trace)
         try:
             return self._settle(record, trace, edited)
         except Exception:
             log.exception("a request could not be explained")
             return record, None
 
-    def _settle(self, record: Record, trace: Trace, edited: bool) -> tuple[Record, dict[str, Any] | None]:
+    def _settle(self, record: Record, trace: Trace, edited: bool) -> tuple[Record, Explain | None]:
         sent = trace.went_out(edited) if trace.edits else trace.sent
-        record = replace(record, session=trace.session, edits=trace.edits if edited else {})
+        edits = trace.edits if edited else {}
         answered = record.first is not None or record.usage.prompt is not None
         if record.backend is None or not answered or record.status >= 400:
-            return record, None
+            return replace(record, session=trace.session, edits=edits), None
         place, ratio = Place(record.backend, trace.label), self._ratio(trace.label)
-        rate, now = self._rate(place), self._clock.now()
-        warm = sent.warm.get(place.backend)
+        rate, warm = self._rate(place), sent.warm.get(place.backend)
         usage = self._inferred(record, warm, rate)
-        seen = Seen(trace, sent, place, replace(record, usage=usage), ratio.value, rate)
-        verdict = self._judge.judge(seen)
+        seen = Seen(trace, sent, place, usage, ratio.value, rate)
+        judged = self._judge.judge(seen)
         ratio.learn(usage.prompt or 0, sent.chain.size)
-        self._learn_order(seen, verdict.tools_first)
-        self._keep(place, trace, sent, usage, now)
-        if verdict.record.reason == "evicted" and warm is not None and not usage.cached:
+        self._learn_order(seen, judged.tools_first)
+        self._keep(place, trace, sent, usage, self._clock.now())
+        if judged.reason == "evicted" and warm is not None and not usage.cached:
             self.index.evicted(warm)
         saved = self._saved(trace, sent, place, usage, rate, ratio.value)
         self._bus.publish(IndexChanged(len(self.index), self._working_set()))
-        return replace(verdict.record, saved=saved), verdict.explanation
+        record = replace(record, session=trace.session, edits=edits, usage=usage, saved=saved, **judged.fields)
+        return record, partial(explanation, judged.compared, record) if judged.compared else None
 
     def _keep(self, place: Place, trace: Trace, sent: Sent, usage: Usage, now: float) -> None:
-        told = usage.source in ("usage", "timings")
-        self.index.keep(sent.chain, place, now, usage.prompt, usage.completion, told=told)
-        raw = usage.prompt if usage.prompt is None else round(usage.prompt * trace.raw.chain.size / (sent.chain.size or 1))
-        self._raw_index.keep(trace.raw.chain, place, now, raw, usage.completion, told=told)
+        """What was sent is there now. What the client wrote would be, without the gateway: that is kept only where it differs."""
+        self.index.keep(sent.chain, place, now, usage.prompt, usage.completion)
+        if trace.raw.chain is not sent.chain:
+            raw = usage.prompt if usage.prompt is None else round(usage.prompt * trace.raw.chain.size / (sent.chain.size or 1))
+            self._raw_index.keep(trace.raw.chain, place, now, raw, usage.completion)
         self._latest[place.backend] = now
 
     def _inferred(self, record: Record, warm: Warm | None, rate: Rate) -> Usage:
@@ -196,9 +227,9 @@ class Accounting:
         """Seconds of prefill that were saved: `server` is what the client's own prompts would have found there."""
         if not usage.cached or usage.prompt is None or (whole := rate.seconds(0, usage.cached)) is None:
             return {}
-        raw, warm, own = trace.raw.warm.get(place.backend), sent.warm.get(place.backend), usage.cached
-        if trace.raw.chain is not sent.chain or (raw.nodes if raw else 0) < (warm.nodes if warm else 0):
-            own = min(own, expected(raw, trace.raw.chain, ratio, usage.prompt))
+        own = usage.cached
+        if trace.raw.chain is not sent.chain:
+            own = min(own, expected(trace.raw.warm.get(place.backend), trace.raw.chain, ratio, usage.prompt))
         server = rate.seconds(0, own) or 0.0
         return {"server": server, "canonical": max(0.0, whole - server)}
 
@@ -222,10 +253,12 @@ class Accounting:
 
     def on_event(self, event: Any) -> None:
         """Subscriber of the bus."""
-        if isinstance(event, RequestStarted) and event.id in self._running:
-            self._running[event.id].backend = event.backend
-        elif isinstance(event, RequestLeft) and event.id in self._running:
-            self._running[event.id].backend = None
+        if isinstance(event, RequestStarted):
+            if (trace := self._running.get(event.id)) is not None:
+                self._enter(trace, event.backend)
+        elif isinstance(event, RequestLeft):
+            if (trace := self._running.get(event.id)) is not None:
+                self._leave(trace)
         elif isinstance(event, BackendProbed):
             self._probed(event.name, event.probe, event.seconds)
         elif isinstance(event, BackendGone):
@@ -233,6 +266,18 @@ class Accounting:
             self._down.discard(event.name)
             for index in (self.index, self._raw_index):
                 index.gone(event.name)
+
+    def _enter(self, trace: Trace, backend: str) -> None:
+        self._leave(trace)
+        trace.backend = backend
+        self._busy[backend] += 1
+        self._beginnings[backend, trace.beginning] += 1
+
+    def _leave(self, trace: Trace) -> None:
+        backend, trace.backend = trace.backend, None
+        if backend is not None:
+            _decrement(self._busy, backend)
+            _decrement(self._beginnings, (backend, trace.beginning))
 
     def _probed(self, backend: str, probe: Probe, seconds: float) -> None:
         """A new process has nothing; a model that is not loaded has nothing; a sleeping server has nothing."""
@@ -254,6 +299,17 @@ class Accounting:
             for model in index.models(backend):
                 if model.removesuffix(":latest") in away:
                     index.drop(backend, "model_loaded", model)
+
+
+def _decrement(counts: Counter[Any], key: Any) -> None:
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]
+
+
+def _deeper(one: Mapping[str, Warm], other: Mapping[str, Warm]) -> dict[str, Warm]:
+    """By backend, the one of which more is resident."""
+    return {**one, **{name: warm for name, warm in other.items() if name not in one or warm.nodes > one[name].nodes}}
 
 
 def _bound(known: dict[Any, Any]) -> None:

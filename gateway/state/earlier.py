@@ -6,13 +6,15 @@ One writer: `gateway.state.accounting`, on the event loop.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 from gateway.canonical.analysis import Memo
 from gateway.canonical.route import ALIKE, Skeleton, skeleton
 from gateway.dialects.prompt import Prompt
-from gateway.prefix.chain import Chain, common
+from gateway.prefix.chain import Chain
 from gateway.prefix.sections import Looked, look, look_at_tools
 
 CLOSE = 32
@@ -25,47 +27,98 @@ MEMO = 64
 """Texts of which it is remembered what was seen in them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Earlier:
     """A finished request. scope: who asked, by digest, for which model through which API; named: what the client calls its
-    session; looked: by system text; said: digests of its messages alone; newest: hashes of the lines of the last one;
-    texts: the system texts and the tools, () unless they are kept."""
+    session; looked: by system text; newest: hashes of the lines of its only message; texts: the system texts and the tools, ()
+    unless they are kept; route: set when it is known."""
 
     id: str
     scope: bytes
-    route: str
     side: bool
     named: str
     chain: Chain
-    spelled: tuple[bytes, ...]
     looked: tuple[Looked, ...]
     tools: Looked
     shape: Skeleton
-    said: frozenset[bytes]
     newest: frozenset[int]
     texts: tuple[str, ...] = ()
+    route: str = ""
+
+    @property
+    def last(self) -> bytes:
+        """The digest of the whole prompt."""
+        return self.chain.digests[-1] if self.chain.digests else self.chain.root
 
 
 class Looks:
-    """What is seen in texts, remembered by the text itself: a client that sends the same again costs a look-up."""
+    """What is seen in texts, remembered by their hashes in a chain: a client that sends the same again costs a look-up."""
 
     def __init__(self) -> None:
         self._texts: Memo[Looked] = Memo(MEMO)
         self._tools: Memo[Looked] = Memo(MEMO)
         self._shapes: Memo[Skeleton] = Memo(MEMO)
 
-    def at(self, prompt: Prompt) -> tuple[Looked, ...]:
-        return tuple(self._look(text.text, number == 0) for number, text in enumerate(prompt.system))
+    def at(self, prompt: Prompt, chain: Chain) -> tuple[Looked, ...]:
+        return tuple(
+            self._texts.get((own, number == 0), lambda number=number: look(prompt.system[number].text, number == 0))  # type: ignore[misc]
+            for number, own in enumerate(_owns(chain, "system"))
+        )
 
-    def _look(self, text: str, first: bool) -> Looked:
-        return self._texts.get((text, first), lambda: look(text, first))
+    def at_tools(self, tools: str, chain: Chain) -> Looked:
+        return next((self._tools.get(own, lambda: look_at_tools(tools)) for own in _owns(chain, "tools")), Looked())
 
-    def at_tools(self, tools: str) -> Looked:
-        return self._tools.get(tools, lambda: look_at_tools(tools)) if tools else Looked()
+    def shape(self, prompt: Prompt, chain: Chain) -> Skeleton:
+        return self._shapes.get(_owns(chain, "system"), lambda: skeleton([text.text for text in prompt.system]))
 
-    def shape(self, prompt: Prompt) -> Skeleton:
-        texts = tuple(text.text for text in prompt.system)
-        return self._shapes.get(texts, lambda: skeleton(texts))
+
+def _owns(chain: Chain, kind: str) -> tuple[int, ...]:
+    return tuple(own for own, one in zip(chain.owns, chain.kinds, strict=False) if one == kind)
+
+
+class Kind(NamedTuple):
+    """Requests that may be compared."""
+
+    scope: bytes
+    side: bool
+    tools_first: bool
+
+
+@dataclass(slots=True)
+class _Group:
+    """Requests of one kind. members: by the digest of the whole prompt, the oldest first; holders: for each node the newest
+    member that has it; head: characters of tools and system text of the largest that was seen."""
+
+    members: OrderedDict[bytes, Earlier] = field(default_factory=OrderedDict)
+    holders: dict[bytes, Earlier] = field(default_factory=dict)
+    head: int = 0
+
+    def add(self, one: Earlier) -> None:
+        self.members.pop(one.last, None)
+        self.members[one.last] = one
+        self.holders.update(dict.fromkeys(one.chain.digests, one))
+        self.head = max(self.head, one.chain.size_at(one.chain.head))
+
+    def drop(self, last: bytes) -> None:
+        """Only ever the oldest, so that no other holds what is held by it."""
+        one = self.members.pop(last)
+        for node in one.chain.digests:
+            if self.holders.get(node) is one:
+                del self.holders[node]
+
+    def shared(self, chain: Chain) -> int:
+        """The most nodes that any member has in common with a chain."""
+        low, high, digests = 0, len(chain.digests), chain.digests
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if digests[middle - 1] in self.holders else (low, middle - 1)
+        return low
+
+    def having(self, nodes: int, node: bytes) -> Iterator[Earlier]:
+        """The newest members with this node, the newest first; nodes: how many there are up to it, 0 for any member."""
+        for one in reversed(self.members.values()):
+            if not nodes or (len(one.chain.digests) >= nodes and one.chain.digests[nodes - 1] == node):
+                yield one
 
 
 class Earliers:
@@ -74,49 +127,60 @@ class Earliers:
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._by_prompt: OrderedDict[tuple[bytes, bool, bool, bytes], Earlier] = OrderedDict()
+        self._groups: dict[Kind, _Group] = {}
+        self._order: OrderedDict[tuple[Kind, bytes], None] = OrderedDict()  # the oldest first
+
+    def __iter__(self) -> Iterator[Earlier]:
+        return (one for group in self._groups.values() for one in group.members.values())
 
     def add(self, one: Earlier) -> None:
-        chain = one.chain
-        key = (one.scope, one.side, chain.tools_first, chain.digests[-1] if chain.digests else chain.root)
-        self._by_prompt.pop(key, None)
-        self._by_prompt[key] = one
+        if not self._keep:
+            return
+        kind = _kind(one)
+        self._groups.setdefault(kind, _Group()).add(one)
+        self._order[kind, one.last] = None
+        self._order.move_to_end((kind, one.last))
         self.resize(self._keep)
 
     def resize(self, keep: int) -> None:
         self._keep = keep
-        while len(self._by_prompt) > keep:
-            self._by_prompt.popitem(last=False)
+        while len(self._order) > keep:
+            (kind, last), _ = self._order.popitem(last=False)
+            self._groups[kind].drop(last)
+            if not self._groups[kind].members:
+                del self._groups[kind]
 
     def forget(self) -> None:
-        self._by_prompt.clear()
-
-    @property
-    def _all(self) -> Iterable[Earlier]:
-        """The oldest first."""
-        return self._by_prompt.values()
+        self._groups.clear()
+        self._order.clear()
 
     def heads(self, scope: bytes) -> int:
         """Characters of tools and system text of the largest recent conversation in this scope."""
-        return max((one.chain.size_at(one.chain.head) for one in self._all if one.scope == scope and not one.side), default=0)
+        groups = (self._groups.get(Kind(scope, False, tools_first)) for tools_first in (False, True))
+        return max((group.head for group in groups if group), default=0)
 
     def nearest(self, new: Earlier) -> Earlier | None:
         """The earlier request with which this one has most in common, None if there is none of its kind.
 
         What counts is the beginning that both have, then messages that both have, then the lines of the system text, then age.
         """
-        shared = [(common(new.chain, one.chain), one) for one in self._all if _comparable(new, one)]
-        most = max((nodes for nodes, _ in shared), default=0)
-        best, score = None, (-1, -1.0)
-        for one in [one for nodes, one in shared if nodes == most][-CLOSE:]:
-            found = (len(new.said & one.said), likeness(new.shape.sketch, one.shape.sketch))
+        group = self._groups.get(_kind(new))
+        if group is None:
+            return None
+        most = group.shared(new.chain)
+        node = new.chain.digests[most - 1] if most else b""
+        if most and len((holder := group.holders[node]).chain.digests) == most:
+            return holder  # this one goes on where that one ended
+        best, score, said = None, (-1, -1.0), set(new.chain.said)
+        for one in reversed(list(islice(group.having(most, node), CLOSE))):
+            found = (len(said.intersection(one.chain.said)), likeness(new.shape.sketch, one.shape.sketch))
             if found >= score and (most or _akin(new, one, *found)):
                 best, score = one, found
         return best
 
 
-def _comparable(new: Earlier, old: Earlier) -> bool:
-    return old.scope == new.scope and old.side == new.side and old.chain.tools_first == new.chain.tools_first
+def _kind(one: Earlier) -> Kind:
+    return Kind(one.scope, one.side, one.chain.tools_first)
 
 
 def _akin(new: Earlier, old: Earlier, said: int, alike: float) -> bool:
@@ -131,5 +195,7 @@ def _akin(new: Earlier, old: Earlier, said: int, alike: float) -> bool:
 
 def likeness(ours: Sequence[int], theirs: Sequence[int]) -> float:
     """Share of the lines that two samples of lines have in common."""
+    if ours == theirs:
+        return 1.0 if ours else 0.0
     one, other = set(ours), set(theirs)
-    return len(one & other) / len(one | other) if one or other else 0.0
+    return len(one & other) / len(one | other)

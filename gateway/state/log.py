@@ -6,7 +6,7 @@ One writer: the gateway, when a request has ended, on the event loop. Without pr
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -20,8 +20,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """explanation: what makes it when somebody asks."""
+
     record: Record
-    explanation: Row | None
+    explanation: Callable[[], Row] | None
 
 
 class Log:
@@ -35,8 +37,8 @@ class Log:
         self._keep = keep
         self._trim()
 
-    def add(self, record: Record, explanation: Row | None) -> None:
-        """explanation: as `explain` gives it; None for what had no prompt that could be compared."""
+    def add(self, record: Record, explanation: Callable[[], Row] | None) -> None:
+        """explanation: makes what `explain` gives; None for what had no prompt that could be compared."""
         self._entries[record.id] = Entry(record, explanation)
         self._entries.move_to_end(record.id)  # a client may use the same id again
         self._trim()
@@ -83,7 +85,7 @@ class Log:
     def explain(self, id: str) -> Row | None:
         """Why this request reused what it did; None if it is not in the log or had no prompt that could be compared."""
         entry = self._entries.get(id)
-        return entry.explanation if entry else None
+        return entry.explanation() if entry and entry.explanation else None
 
     def forget(self) -> None:
         """Drop all explanations: they may hold texts. The rows stay."""

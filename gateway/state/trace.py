@@ -26,7 +26,8 @@ class Sent:
 class Trace:
     """raw, sent: the same object if the prompt was not edited; edits: by rule; latest: for each backend the time of the last
     prompt that it had computed when this one began; beside: backends at which another prompt with this beginning was running
-    then; crowded: those at which any other was; mode, rules: of the canonical form, for this request."""
+    then; crowded: those at which any other was; mode, rules: of the canonical form, for this request; backend: where it runs
+    now."""
 
     id: str
     label: str
@@ -48,3 +49,8 @@ class Trace:
     def went_out(self, edited: bool) -> Sent:
         """What the backend read: the client's own prompt if it refused the edited one."""
         return self.sent if edited else self.raw
+
+    @property
+    def beginning(self) -> tuple[bytes, ...]:
+        """The first node of what is sent, () if there is none."""
+        return self.sent.chain.digests[:1]

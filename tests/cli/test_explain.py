@@ -226,7 +226,7 @@ async def explained(gateway: Front, id: str, arguments: list[str], explanation: 
     await gateway.chat(id, agent="client/1.0 of Mira", model="wisteria")
     record = gateway.app.gateway.requests.get(id)
     assert record
-    gateway.app.gateway.log.add(record, {"id": id, **explanation})
+    gateway.app.gateway.log.add(record, lambda: {"id": id, **explanation})
     return await warmgate(gateway.file.parent, "explain", *arguments, "--config", str(gateway.file))
 
 

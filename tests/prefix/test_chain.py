@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.canonical.digests import said
 from gateway.dialects.prompt_read import read
-from gateway.prefix.chain import LONG, MESSAGE, STEP, Chain, build, common, own_digest, slid
+from gateway.prefix.chain import LONG, LONG_STEP, MESSAGE, STEP, Chain, build, common, slid
+from gateway.prefix.nodes import Nodes
 
 SECRET = b"secret"
 CHAT = "/v1/chat/completions"
@@ -21,7 +21,14 @@ talks = st.lists(st.tuples(st.sampled_from(("user", "assistant")), texts), min_s
 
 
 def of(
-    system: str, talk: list[tuple[str, str]], path: str = CHAT, *, parts: bool = False, tools_first: bool = False, **more: Any
+    system: str,
+    talk: list[tuple[str, str]],
+    path: str = CHAT,
+    *,
+    parts: bool = False,
+    tools_first: bool = False,
+    nodes: Nodes | None = None,
+    **more: Any,
 ) -> Chain:
     def content(text: str) -> Any:
         return [{"type": "text", "text": text}] if parts else text
@@ -33,7 +40,7 @@ def of(
         body = {"messages": [{"role": "system", "content": content(system)}, *messages]}
     prompt = read(path, {"model": "m", **body, **more})
     assert prompt is not None
-    return build(SECRET, prompt, "m", tools_first=tools_first)
+    return build(SECRET, prompt, "m", tools_first=tools_first, nodes=nodes)
 
 
 @given(texts, talks)
@@ -80,9 +87,43 @@ def test_a_change_breaks_the_chain_at_most_a_step_before_it(at: int, in_system: 
     assert at - STEP < shared <= at or (at < STEP and shared == 0)
 
 
-def test_texts_above_a_million_have_fewer_nodes() -> None:
-    chain = of("x" * (LONG + 1), [("user", "Hi")])
-    assert LONG // 4096 <= len(chain.digests) <= LONG // 4096 + 3
+def test_long_texts_have_fewer_nodes_behind_their_beginning() -> None:
+    chain = of("x" * (LONG + 10 * LONG_STEP), [("user", "Hi")])
+    assert len(chain.digests) == LONG // STEP - 1 + 10 + 1 + 1  # none at the end of the text; the system text; the message
+    assert max(b - a for a, b in zip(chain.sizes, chain.sizes[1:], strict=False)) <= LONG_STEP + MESSAGE
+
+
+@given(st.lists(st.tuples(st.sampled_from(("user", "assistant")), st.sampled_from("abcd"))), st.booleans())
+def test_nodes_that_are_remembered_are_those_that_would_be_made(talk: list[tuple[str, str]], parts: bool) -> None:
+    nodes = Nodes(SECRET, most=4)
+    for turns in range(len(talk) + 1):
+        made = of("S", talk[:turns], parts=parts, tools=TOOLS)
+        assert of("S", talk[:turns], nodes=nodes, tools=TOOLS) == made
+
+
+def test_a_short_text_before_a_long_one_is_part_of_all_nodes_behind_it() -> None:
+    def chain(first: str) -> Chain:
+        content = [{"type": "text", "text": text} for text in (first, "x" * 5000)]
+        prompt = read(CHAT, {"model": "m", "messages": [{"role": "user", "content": content}]})
+        assert prompt is not None
+        return build(SECRET, prompt, "m")
+
+    assert common(chain("one"), chain("one")) == 5
+    assert common(chain("one"), chain("two")) == 0
+
+
+@pytest.mark.parametrize("size", [10, 5000])
+def test_the_result_of_a_tool_is_known_in_any_spelling_and_any_change_in_it(size: int) -> None:
+    def chain(content: Any, name: str = "t1") -> Chain:
+        result = {"type": "tool_result", "tool_use_id": name, "content": content}
+        prompt = read("/v1/messages", {"model": "m", "messages": [{"role": "user", "content": [result]}]})
+        assert prompt is not None
+        return build(SECRET, prompt, "m")
+
+    text = "x" * size
+    assert chain(text) == chain([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}])
+    assert chain(text).digests[-1] != chain(text[:-1] + "y").digests[-1]
+    assert chain(text).digests[-1] != chain([{"type": "text", "text": text}, {"type": "image", "source": {}}]).digests[-1]
 
 
 @pytest.mark.parametrize(
@@ -125,17 +166,8 @@ def test_an_image_is_known_by_its_content() -> None:
 def test_a_window_that_slides_is_recognised(gone: int, kept: int) -> None:
     talk = [("user", f"message {number}") for number in range(gone + kept)]
     before, after = of("S", talk), of("S", [*talk[gone:], ("user", "new")])
-    assert slid(before.messages, after.messages, 0) == gone
-    assert slid(before.messages, of("S", [("user", "other")]).messages, 0) == 0
-
-
-@given(texts, st.sampled_from(("user", "assistant", "tool")), st.booleans())
-def test_the_short_way_to_a_messages_digest_ends_where_the_long_one_does(text: str, role: str, calls: bool) -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-    message = {"role": role, "content": text, **({"tool_calls": [call]} if calls else {})}
-    prompt = read(CHAT, {"model": "m", "messages": [message]})
-    assert prompt is not None
-    assert own_digest(SECRET, prompt.messages[0]) == said(SECRET, prompt.messages[0])
+    assert slid(before.said, after.said, 0) == gone
+    assert slid(before.said, of("S", [("user", "other")]).said, 0) == 0
 
 
 def test_digests_say_nothing_without_the_secret() -> None:

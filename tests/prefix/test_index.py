@@ -17,7 +17,7 @@ def talk(name: str, turns: int) -> Chain:
 
 
 def keep(index: Index, chain: Chain, now: float, place: Place = HERE, prompt: int | None = 100) -> None:
-    index.keep(chain, place, now, prompt, 5, told=True)
+    index.keep(chain, place, now, prompt, 5)
 
 
 def test_a_prompt_that_goes_on_finds_the_one_before() -> None:
@@ -71,13 +71,30 @@ def test_what_is_unused_for_too_long_is_dropped() -> None:
     assert len(index) == 3
 
 
-def test_the_deepest_of_the_oldest_goes_first() -> None:
-    index = Index(most=6)
+def test_the_oldest_go_first_but_for_what_newer_ones_use() -> None:
+    index = Index(most=8)
     keep(index, talk("a", 3), 0.0)
     keep(index, talk("b", 3), 1.0)
-    warm = index.match(talk("a", 3), "m")["one"]
-    assert (len(index), warm.nodes) == (6, 2)
-    assert index.match(talk("b", 3), "m")["one"].nodes == 4
+    keep(index, talk("a", 1), 2.0)
+    assert len(index) == 8
+    keep(index, talk("c", 1), 3.0)
+    assert len(index) == 4
+    assert {name: index.match(talk(name, 3), "m")["one"].nodes for name in "ac"} == {"a": 2, "c": 2}
+    assert index.match(talk("b", 3), "m") == {}
+
+
+def test_a_count_holds_for_all_nodes_of_its_prompt() -> None:
+    index = Index()
+    keep(index, talk("a", 4), 1.0, prompt=200)
+    half = talk("a", 2)
+    home = index.match(half, "m")["one"].home
+    assert home is not None
+    assert home.tokens == round(200 * half.size / talk("a", 4).size)
+    assert home.after == 0
+    keep(index, half, 2.0, prompt=None)
+    again = index.match(half, "m")["one"].home
+    assert again is not None
+    assert (again.tokens, again.after) == (home.tokens, 5)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 6), st.sampled_from((HERE, THERE))), max_size=40))
@@ -91,12 +108,16 @@ def test_it_stays_bounded_and_never_holds_a_node_without_those_before(uses: list
         for other in "abcdef":
             whole = talk(other, 6)
             for backend, warm in index.match(whole, "m").items():
-                held = index._places[Place(backend, "m")].homes
+                held = index._places[Place(backend, "m")].stays
                 assert all(digest in held for digest in whole.digests[: warm.ever])
                 assert not any(digest in held for digest in whole.digests[warm.ever :])
-    assert len(index) == sum(len(held.homes) for held in index._places.values())
-    sizes = {place: sum(home.own for home in held.homes.values()) for place, held in index._places.items()}
-    assert index.characters() == sizes
+    assert len(index) == sum(len(held.stays) for held in index._places.values())
+    for place, characters in index.characters().items():
+        nodes: dict[bytes, int] = {}
+        for name in "abcdef":
+            whole = talk(name, 6)
+            nodes |= {digest: whole.size_at(at + 1) - whole.size_at(at) for at, digest in enumerate(whole.digests)}
+        assert characters == sum(nodes[digest] for digest in index._places[place].stays)
 
 
 def test_forgetting_and_a_backend_that_left() -> None:

@@ -19,7 +19,7 @@ def kind(*messages: tuple[str, str], main_head: int = 0, **more: Any) -> str:
     body = {"model": "m", "messages": [{"role": role, "content": text} for role, text in messages], **more}
     prompt = read(CHAT, body)
     assert prompt is not None
-    return shape.kind(prompt, body, main_head)
+    return shape.kind(prompt, body, lambda: main_head)
 
 
 @pytest.mark.parametrize(

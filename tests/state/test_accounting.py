@@ -48,7 +48,8 @@ class Desk:
             kind="main", client=WHO, stream=call.stream, status=status, outcome="ok", ttft=ttft, usage=usage,
             first="content" if status < 400 else None,
         )  # fmt: skip
-        return self.accounting.settle(record, trace, edited=bool(result and result.edits))
+        record, explain = self.accounting.settle(record, trace, edited=bool(result and result.edits))
+        return record, explain() if explain else None
 
 
 def used(cached: int | None, prompt: int = TOKENS, ms: float | None = None) -> Usage:
@@ -59,10 +60,10 @@ def used(cached: int | None, prompt: int = TOKENS, ms: float | None = None) -> U
 def test_no_text_of_a_prompt_is_kept_with_digests_only(store: str) -> None:
     desk = Desk(store=store)
     desk.ask(chat("m", PROMPT, said("A question about secret gears.")), used(0))
-    kept = pickle.dumps((list(desk.accounting.earlier._all), desk.accounting.index._places))
+    kept = pickle.dumps((list(desk.accounting.earlier), desk.accounting.index._places))
     assert b"secret gears" not in kept
     assert b"careful helper" not in kept
-    assert bool(list(desk.accounting.earlier._all)) == (store == "hashes")
+    assert bool(list(desk.accounting.earlier)) == (store == "hashes")
 
 
 def test_nothing_is_explained_where_nothing_is_kept() -> None:

@@ -23,7 +23,7 @@ def record(id: str, **fields: Any) -> Record:
 @pytest.fixture
 def log() -> Log:
     log = Log(keep=3)
-    log.add(record("a", started=1.0, model="alias", reason="evicted"), {"id": "a"})
+    log.add(record("a", started=1.0, model="alias", reason="evicted"), lambda: {"id": "a"})
     log.add(record("b", started=2.0, backend="two", kind="side"), None)
     log.add(record("c", started=3.0, outcome="cancelled"), None)
     return log

@@ -71,7 +71,7 @@ COLD = {
 
 def add(gateway: Gateway, finished: Record, explained: dict[str, Any] | None = None) -> None:
     """What the gateway does when a request has ended."""
-    gateway.log.add(finished, explained)
+    gateway.log.add(finished, None if explained is None else lambda: explained)
     gateway.bus.publish(RequestClosed(finished))
 
 
