@@ -6,6 +6,7 @@ Tokens are those that replies reported, where they did; the share of a beginning
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gateway.prefix.chain import Chain
@@ -79,6 +80,12 @@ def cut(content: Content, tokens: int) -> Content | None:
         return None
     left = content.tokens_at(nodes)
     return replace(content, chain=beginning(content.chain, nodes), tokens=left, prompt=left)
+
+
+def agreed(content: Content, others: Iterable[Content]) -> Content | None:
+    """What is held for certain if it is one of several that cannot be told apart: their common beginning."""
+    nodes = min((shared_nodes(content.chain, other.chain) for other in others), default=len(content.chain.digests))
+    return content if nodes == len(content.chain.digests) else cut(content, content.tokens_at(nodes))
 
 
 def beginning(chain: Chain, nodes: int) -> Chain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gateway.prefix.chain import Chain
-from gateway.routing.board import Running
+from gateway.routing.board import Engine, Running
 from gateway.state.content import Content, cut
 from gateway.state.shadow import Start, held
 from gateway.values import Usage
@@ -15,14 +15,14 @@ from gateway.values import Usage
 class Lease:
     """One request at an engine.
 
-    key: of the engine; slot: that it is believed to have; pinned: by `id_slot`; prompt: its tokens, an estimate until the reply
+    slot: that it is believed to have; pinned: by `id_slot`; prompt: its tokens, an estimate until the reply
     tells; promised: tokens that it should find; in_slots: the most that any slot held of it; taken, first: when; cached: what
     it should find in the cache in RAM; before: what its slot held; content: what it holds when the request has ended well;
-    restored: a snapshot was put into its slot.
+    restored: a snapshot is put into its slot; works: for its sake the gateway uses slots itself, before it is sent.
     """
 
     number: int
-    key: tuple[str, str]
+    engine: Engine
     running: Running
     chain: Chain | None
     slot: int | None
@@ -36,6 +36,11 @@ class Lease:
     before: Content | None = None
     content: Content | None = None
     restored: bool = False
+    works: bool = False
+
+    @property
+    def backend(self) -> str:
+        return self.engine.backend
 
     def foreseen(self, start: Start) -> None:
         """Take what is believed of how it starts."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from gateway.backends import KINDS
 from gateway.backends.base import Kind
 from gateway.config import Backend
-from gateway.prefix.chain import Chain
-from gateway.routing.board import Engine, Mode, Slot
+from gateway.routing.board import Mode, Slot
+from gateway.state.content import Content
 from gateway.state.shadow import Shadow
+from gateway.state.slot_rows import Rows
 from gateway.state.trust import Trust
 from gateway.values import Probe
 
@@ -26,21 +27,30 @@ STALE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A request that has ended. tokens: that its slot should hold now, None where that is not known; slot: that it is believed
-    to have had."""
+    """A request that has ended. slot: that it is believed to have had, by `pinned` for certain; content: what that holds now,
+    None where it is not known; sure: by the server's own count; before: what it held; left: when it ended; whole: its prompt
+    was read to the end."""
 
-    number: int
     slot: int | None
-    tokens: int | None
-    taken: float
+    pinned: bool
+    content: Content | None
+    sure: bool
+    before: Content | None
+    left: float
+    whole: bool = True
 
 
 @dataclass(slots=True)
 class Server:
-    """up: it answered when it was last looked at; was_down: it did not, some time since `mark` was seen; open: requests of ours
-    that it works on, those that hold no lease (embeddings, counting) included; tasks: that it was given since `/slots` was last
-    looked at; last: when the newest of them ended; drains: when a slot counts as free at the latest; marked: when it was last
-    seen at work for somebody else; ended: what is to be found in `/slots` of those that ended since the last look."""
+    """up: it answered when it was last looked at; was_down: it did not, some time since it was last up; mode, shared, context:
+    as the board's engines have it; open: requests of ours that it works on, those that hold no lease (embeddings) included;
+    unlooked: there was one since the last look at `/slots`; drains: by slot, what was given up there; marked: when a slot was
+    last seen at work for somebody else.
+
+    Since the last look at `/slots`: rows: what it showed; tasks: that the server was given; unseen: that it had been given
+    before, and that did not show; in_turn: all came one after the other and ended well; ended: what is to be found of those
+    that have ended; filled: slots into which the gateway itself has put something.
+    """
 
     name: str
     config: Backend | None = None
@@ -54,10 +64,13 @@ class Server:
     trust: Trust = field(default_factory=Trust)
     shadow: Shadow = field(default_factory=lambda: Shadow([]))
     open: int = 0
-    tasks: int = 0
-    last: float = float("-inf")
-    drains: dict[int, float] = field(default_factory=dict)
+    unlooked: bool = False
+    drains: dict[int, Ended] = field(default_factory=dict)
     marked: dict[int, float] = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
+    tasks: int = 0
+    unseen: int = 0
+    in_turn: bool = True
     ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=64))
     filled: set[int] = field(default_factory=set)
 
@@ -90,12 +103,20 @@ class Server:
 
     def begins(self) -> None:
         """It was given a request of ours."""
+        self.in_turn = self.in_turn and not self.open
         self.open += 1
         self.tasks += 1
+        self.unlooked = True
 
-    def ends(self, now: float) -> None:
+    def ends(self) -> None:
         """It works on one less."""
-        self.open, self.last = max(0, self.open - 1), now
+        self.open = max(0, self.open - 1)
+
+    @property
+    def blind(self) -> bool:
+        """Whether `/slots` is never looked at, because it tells nothing or nobody needs it."""
+        unwanted = self.config is not None and self.config.pin == self.config.snapshots == "never"
+        return bool(self.trust.problem) or unwanted
 
     def key(self, model: str) -> tuple[str, str]:
         """What an engine is known by: a server that has one model ignores its name."""
@@ -145,19 +166,32 @@ class Server:
         self.shadow.clear()
         for slot in self.shadow.slots:
             slot.draining = slot.foreign = False
+        self.rows, self.tasks, self.unseen, self.in_turn = {}, 0, 0, True
         for things in (self.drains, self.marked, self.ended, self.filled):
             things.clear()
 
-    def foresee(self, engine: Engine, chain: Chain) -> int:
-        """Tokens that a prompt is expected to find."""
-        prompt = round(chain.size * engine.ratio)
-        return self.shadow.foresee(chain, prompt, None, caches=engine.cache is not False).reused
+    def saw(self, probe: Probe) -> None:
+        """Take a look at the server."""
+        before, self.up = self.probe, probe.up
+        if not probe.up:
+            self.was_down = self.was_down or not probe.loading
+            self.emptied()
+            return
+        self.probe = probe
+        if before is not None and (before.mark != probe.mark or (self.was_down and probe.mark is None)):
+            self.restarted()
+        elif probe.sleeping:
+            self.emptied()
+        self.was_down = False
+        self.seats_changed()
 
     def tick(self, now: float) -> bool:
         """End what ends by time. Returns whether anything did."""
         changed = False
         for slot in self.shadow.slots:
-            if slot.draining and now >= self.drains.get(slot.number, now):
+            drained = self.drains.get(slot.number)
+            if drained is not None and now >= drained.left + DRAINED:
+                del self.drains[slot.number]
                 slot.draining, changed = False, True
             if slot.foreign and now >= self.marked.get(slot.number, now) + STALE:
                 slot.foreign, changed = False, True

@@ -1,0 +1,133 @@
+"""Looking at llama.cpp's `/slots` while requests run, so that it is known what slots hold and when they are free.
+
+Source: measured on llama.cpp b11549. A look wakes a server that sleeps and keeps it awake, so an idle one is left alone; looks
+that follow each other within a second keep the server from noticing that a client has left. Users' requests never wait for a
+look: where it is refused or slow, it is not tried again before the server restarts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from gateway.backends.control import Answer, Control
+from gateway.clock import Clock
+from gateway.config import Backend
+from gateway.control.probe import control_of
+from gateway.control.supervise import Supervisor
+from gateway.dispatch.upstream import Address
+from gateway.errors import Unreachable
+from gateway.events import Bus, RequestLeft, RequestStarted
+
+log = logging.getLogger("warmgate.slots")
+
+EVERY = 2.0  # seconds between two looks, at least
+SOON = 0.3  # seconds from a request's start or end to a look: it reaches the server first
+PATIENCE = 2.0  # seconds for a look
+SLOW = 1.0  # seconds from which on a look is a slow one
+TRIES = 3  # slow or broken looks in a row that are enough
+
+REFUSED = {
+    401: "/slots needs an API key; set it under headers",
+    403: "/slots is refused",
+    404: "/slots is not there",
+    501: "/slots is switched off",
+}
+
+
+class Seating(Protocol):
+    """What is needed of `gateway.state.board.Seats`."""
+
+    def watches(self, backend: str) -> bool: ...
+
+    def saw_slots(self, backend: str, rows: list[dict[str, Any]], asked: float | None = None) -> None: ...
+
+    def cannot_look(self, backend: str, problem: str) -> None: ...
+
+
+class SlotPoller:
+    """One task for each backend that may have slots. Written by `apply` only."""
+
+    def __init__(self, seats: Seating, bus: Bus, clock: Clock, supervisor: Supervisor):
+        self._seats, self._clock, self._supervisor = seats, clock, supervisor
+        self._watched: dict[str, tuple[Backend, Watch]] = {}
+        bus.subscribe(self._on_event)
+
+    async def apply(self, backends: Mapping[str, Backend], addresses: Mapping[str, Address]) -> None:
+        """Look at these backends and no others."""
+        for name, (config, _) in list(self._watched.items()):
+            if backends.get(name) != config:
+                await self._supervisor.stop(f"slots {name}")
+                del self._watched[name]
+        for name, config in backends.items():
+            if name not in self._watched and config.kind in ("auto", "llamacpp"):
+                watch = Watch(name, config, addresses[name], self._seats, self._clock)
+                self._watched[name] = config, watch
+                self._supervisor.start(f"slots {name}", watch.run)
+
+    def _on_event(self, event: object) -> None:
+        if isinstance(event, RequestStarted | RequestLeft) and event.backend in self._watched:
+            self._watched[event.backend][1].wake()
+
+
+class Watch:
+    """Looks at the slots of one backend for as long as that makes sense."""
+
+    def __init__(self, name: str, config: Backend, address: Address, seats: Seating, clock: Clock):
+        self._name, self._config, self._address = name, config, address
+        self._seats, self._clock = seats, clock
+        self._woken = asyncio.Event()
+        self._looked = float("-inf")
+        self._bad = 0
+
+    def wake(self) -> None:
+        """A request has begun or ended."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        control = control_of(self._config, self._address)
+        try:
+            while True:
+                await self._woken.wait()
+                self._woken.clear()
+                while self._seats.watches(self._name):
+                    await asyncio.sleep(max(SOON, self._looked + EVERY - self._clock.now()))
+                    if self._seats.watches(self._name):
+                        await self.look(control)
+        finally:
+            await control.close()
+
+    async def look(self, control: Control) -> None:
+        """One look. Never raises for what the backend does."""
+        asked = self._looked = self._clock.now()
+        try:
+            answer = await control.get("/slots", PATIENCE)
+        except Unreachable as error:
+            self._failed(self._clock.now() - asked, str(error))
+            return
+        seconds = self._clock.now() - asked
+        if answer.status in REFUSED:
+            self._seats.cannot_look(self._name, REFUSED[answer.status])
+        elif not (answer.ok and isinstance(answer.body, list)):
+            self._strange(answer)
+        else:
+            self._count(slow=seconds >= SLOW, words="it is slow to tell what its slots hold")
+            self._seats.saw_slots(self._name, [row for row in answer.body if isinstance(row, dict)], asked)
+
+    def _failed(self, seconds: float, words: str) -> None:
+        """A refused connection says nothing of `/slots`: the server is down, which the prober sees."""
+        log.debug("backend %s: its slots could not be looked at: %s", self._name, words)
+        if seconds >= SLOW:
+            self._count(slow=True, words="it is slow to tell what its slots hold")
+
+    def _strange(self, answer: Answer) -> None:
+        if answer.status != 503:  # it is loading its model
+            self._count(slow=True, words=f"/slots answers {answer.status} and no list of slots")
+
+    def _count(self, *, slow: bool, words: str) -> None:
+        self._bad = self._bad + 1 if slow else 0
+        if self._bad >= TRIES:
+            self._bad = 0
+            self._seats.cannot_look(self._name, words)
