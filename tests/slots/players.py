@@ -41,6 +41,8 @@ class Dialect(Protocol):
     """How a prompt is asked as a stream, and what is read from the events of the answer."""
 
     path: str
+    lines: bool
+    """NDJSON instead of server-sent events."""
 
     def body(self, talk: Talk) -> dict[str, Any]: ...
 
@@ -53,6 +55,7 @@ class Dialect(Protocol):
 
 class _Chat:
     path = "/v1/chat/completions"
+    lines = False
 
     def body(self, talk: Talk) -> dict[str, Any]:
         system = [{"role": "system", "content": talk.system}] if talk.system else []
@@ -74,6 +77,7 @@ class _Chat:
 
 class _Messages:
     path = "/v1/messages"
+    lines = False
 
     def body(self, talk: Talk) -> dict[str, Any]:
         tools = [
@@ -96,7 +100,28 @@ class _Messages:
         return usage["input_tokens"] + cached, cached
 
 
-CHAT, MESSAGES = _Chat(), _Messages()
+class _Native:
+    """Ollama's own."""
+
+    path = "/api/chat"
+    lines = True
+
+    def body(self, talk: Talk) -> dict[str, Any]:
+        asked = CHAT.body(talk)
+        tools = {"tools": talk.tools} if talk.tools else {}
+        options = {"num_predict": talk.answer, "temperature": 0}
+        return {"model": MODEL, "messages": asked["messages"], **tools, "options": options}
+
+    def text(self, event: Mapping[str, Any]) -> str:
+        return str((event.get("message") or {}).get("content") or "")
+
+    def counts(self, event: Mapping[str, Any]) -> tuple[int, int] | None:
+        if "prompt_eval_count" not in event:
+            return None
+        return event["prompt_eval_count"], event.get("prompt_eval_cached_count") or 0
+
+
+CHAT, MESSAGES, NATIVE = _Chat(), _Messages(), _Native()
 DIALECTS: Mapping[str, Dialect] = {"chat": CHAT, "messages": MESSAGES}
 
 
@@ -169,11 +194,11 @@ class Played:
 class Player:
     """All clients of a server. One writer of the conversations: `play`, which waits for each moment to end.
 
-    headers: for each request, besides the agent's own user agent.
+    headers: for each request, besides the agent's own user agent; sessions: each agent names its session in a header.
     """
 
-    def __init__(self, url: str, dialect: Dialect, *headers: tuple[str, str]):
-        self.url, self.dialect, self.headers = url, dialect, headers
+    def __init__(self, url: str, dialect: Dialect, *headers: tuple[str, str], sessions: bool = False):
+        self.url, self.dialect, self.headers, self.sessions = url, dialect, headers, sessions
         self._talks: defaultdict[Agent, list[tuple[str, str]]] = defaultdict(list)
 
     async def play(self, scene: Scene) -> Played:
@@ -188,7 +213,11 @@ class Player:
 
     async def ask(self, step: Step) -> Got:
         """One step, as the conversation stands now, which it does not change."""
-        return await ask(self.url, self.dialect, step, self.talk(step), self.headers)
+        return await ask(self.url, self.dialect, step, self.talk(step), self.told(step))
+
+    def told(self, step: Step) -> tuple[tuple[str, str], ...]:
+        """The headers of a step."""
+        return (*self.headers, *([("X-Session-Id", step.agent.name)] if self.sessions else []))
 
     def talk(self, step: Step) -> Talk:
         if isinstance(step, Side):
@@ -214,9 +243,32 @@ async def ask(url: str, dialect: Dialect, step: Step, talk: Talk, headers: Itera
     return _read(dialect, step, id, response, began)
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What came of an answer that may have been cut off. whole: all of it; begun: its first words at least."""
+
+    whole: bool
+    begun: bool
+    body: bytes
+
+
+async def listen_in(player: Player, step: Step) -> Whole:
+    """One step, which does not change the conversation, over `/v1/chat/completions`. Raises nothing if it is cut off."""
+    body = b""
+    try:
+        async with asyncio.timeout(PATIENCE), RawClient(player.url) as client:
+            await client.send(post(CHAT.path, CHAT.body(player.talk(step)), *player.told(step)))
+            response = await client.response()
+            body = await response.read()
+    except ConnectionError:
+        return Whole(False, False, body)
+    whole = response.status == 200 and response.complete and b"data: [DONE]" in body and b'"error"' not in body
+    return Whole(whole, b'"content":"' in body, body)
+
+
 def _read(dialect: Dialect, step: Step, id: str, response: Response, began: float) -> Got:
     text, counts, first = "", (0, 0), 0.0
-    for at, event in _events(response):
+    for at, event in _events(response, lines=dialect.lines):
         assert "error" not in event, (id, event)
         piece = dialect.text(event)
         first = first or (at if piece else 0.0)
@@ -227,12 +279,13 @@ def _read(dialect: Dialect, step: Step, id: str, response: Response, began: floa
     return Got(step, id, response.status, text, *counts, began, first, ended, *headers)
 
 
-def _events(response: Response) -> Iterable[tuple[float, dict[str, Any]]]:
+def _events(response: Response, *, lines: bool) -> Iterable[tuple[float, dict[str, Any]]]:
     """Each event, with the second at which the piece came that completed it."""
-    buffer = b""
+    buffer, end, start = b"", b"\n" if lines else b"\n\n", b"" if lines else b"data:"
     for piece in response.arrived:
-        *frames, buffer = (buffer + piece.data).replace(b"\r\n", b"\n").split(b"\n\n")
+        *frames, buffer = (buffer + piece.data).replace(b"\r\n", b"\n").split(end)
         for frame in frames:
-            data = b"".join(line[5:].strip() for line in frame.split(b"\n") if line.startswith(b"data:"))
+            told = [line for line in frame.split(b"\n") if line.startswith(start)]
+            data = b"".join(line.removeprefix(start).strip() for line in told)
             if data and data != b"[DONE]":
                 yield piece.at, orjson.loads(data)

@@ -100,7 +100,7 @@ class Tap:
     # life
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(auto_decompress=False)
+        self._session = aiohttp.ClientSession(auto_decompress=False, connector=aiohttp.TCPConnector(force_close=True))
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
