@@ -1,4 +1,4 @@
-"""nginx as docs/scaling.md shows it, two gateways, two real servers: what is reused, and what is lost when a gateway is killed."""
+"""nginx as docs/scaling.md shows it, two gateways, two real servers: what is reused, and what a killed gateway loses."""
 
 from __future__ import annotations
 
