@@ -220,7 +220,7 @@ class Saver:
         return snapshot
 
     async def _restore(self, process: Process, slot: int, snapshot: Snapshot) -> bool:
-        if not self._ring.hold(self.backend, snapshot.name, snapshot.node):
+        if not self._ring.hold(self.backend, snapshot.name, process.model, snapshot.node):
             self.tell("restore", "gone")
             return False
         good = False

@@ -68,7 +68,7 @@ class Snapshots:
         self._configured: dict[str, tuple[Backend, Address]] = {}
         self._settings = Settings()
         self._closing: set[asyncio.Task[None]] = set()
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_event, BackendProbed, BackendGone)
 
     def configure(self, settings: Settings, backends: Mapping[str, Backend], addresses: Mapping[str, Address]) -> None:
         """Take over a configuration. What is known of a server survives if its entry is unchanged."""

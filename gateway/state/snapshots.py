@@ -147,10 +147,10 @@ class Ring:
         self._count(size or 0)
         self._writing.pop((backend, name), None)
 
-    def hold(self, backend: str, name: str, node: bytes) -> bool:
+    def hold(self, backend: str, name: str, model: str, node: bytes) -> bool:
         """It is about to be read, and stays until it is freed. False if it does not hold that any more."""
         file = self._files.get((backend, name))
-        if file is None or file.node != node.hex():
+        if file is None or (file.model, file.node) != (model, node.hex()):
             return False
         self._reading[backend, name] += 1
         return True

@@ -39,7 +39,7 @@ class Shelf:
 
     def use(self, name: str | None, node: bytes, backend: str = "b") -> None:
         assert name is not None
-        assert self.ring.hold(backend, name, node)
+        assert self.ring.hold(backend, name, MODEL, node)
         self.ring.free(backend, name, used=True)
 
     def nodes(self, backend: str = "b", model: str = MODEL) -> set[bytes]:
@@ -151,8 +151,8 @@ def test_what_is_being_read_or_written_is_not_written_over() -> None:
     shelf = Shelf(disk=2 * MIB)
     name = shelf.save(b"a")
     assert name is not None
-    assert shelf.ring.hold("b", name, b"a")
-    assert shelf.ring.hold("b", name, b"a"), "several may read at once"
+    assert shelf.ring.hold("b", name, MODEL, b"a")
+    assert shelf.ring.hold("b", name, MODEL, b"a"), "several may read at once"
     writing = shelf.ring.reserve("b", MIB)
     assert writing not in (None, name)
     assert shelf.save(b"c") is None
@@ -160,7 +160,8 @@ def test_what_is_being_read_or_written_is_not_written_over() -> None:
     assert shelf.save(b"c") is None
     shelf.ring.free("b", name, used=False)
     assert shelf.save(b"c") == name
-    assert not shelf.ring.hold("b", name, b"a"), "it holds something else"
+    assert not shelf.ring.hold("b", name, MODEL, b"a"), "it holds something else"
+    assert not shelf.ring.hold("b", name, OTHER, b"c"), "of another model"
 
 
 def test_a_name_is_empty_on_disk_before_its_file_is_written() -> None:
