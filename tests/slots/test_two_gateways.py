@@ -10,19 +10,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gateway.engine.server import EngineServer
 from tests.slots.players import CHAT, Played, Player, listen_in
 from tests.slots.scenes import Agent, Scene, Turn, agent_with_sides, in_turn
-from tests.slots.stand import Mode, backend, start
+from tests.slots.stand import Mode, backend, start, tapped
+from tests.slots.tap import Tap
 from tests.support.clients import fetch
 from tests.support.engine import ModelFile, needs_engine
 from tests.support.process import REPOSITORY, GatewayProcess, free_port
 
-pytestmark = [needs_engine, pytest.mark.needs("nginx"), pytest.mark.slow]
+pytestmark = [needs_engine, pytest.mark.slow]
+needs_nginx = pytest.mark.needs("nginx")
 
 SHOWN = (REPOSITORY / "docs" / "scaling.md").read_text()
 CONFIGURATION = re.findall(r"^```nginx\n(.*?)^```$", SHOWN, re.MULTILINE | re.DOTALL)
+OWN_SLOTS = [yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```$", SHOWN, re.MULTILINE | re.DOTALL)]
 
 MODE = Mode(2)
 
@@ -87,6 +91,7 @@ def reuse(played: Played) -> float:
     return turns.cached / turns.prompt
 
 
+@needs_nginx
 async def test_two_gateways_reuse_about_as_much_as_one(model_file: ModelFile, tmp_path: Path) -> None:
     scene = office(agents=4, turns=4)
     async with servers(model_file, tmp_path) as both, gateway(tmp_path / "alone", both) as alone:
@@ -102,6 +107,7 @@ async def test_two_gateways_reuse_about_as_much_as_one(model_file: ModelFile, tm
     assert reuse(two) >= reuse(one) - 0.05, f"{reuse(one):.3f} with one, {reuse(two):.3f} with two\n{two}"
 
 
+@needs_nginx
 async def test_when_a_gateway_is_killed_only_what_had_begun_is_lost(model_file: ModelFile, tmp_path: Path) -> None:
     (tmp_path / "nginx").mkdir()
     async with servers(model_file, tmp_path) as both, AsyncExitStack() as stack:
@@ -119,3 +125,48 @@ async def test_when_a_gateway_is_killed_only_what_had_begun_is_lost(model_file: 
     assert any(heard.whole for heard in ended)
     assert [heard.body for heard in ended if not heard.whole and not heard.begun] == []
     assert all(got.cached > 0.9 * got.prompt for got in after.answers[-6:]), after
+
+
+# two gateways without nginx, in front of one server
+
+
+async def test_with_slots_of_its_own_each_gateway_keeps_its_agents(model_file: ModelFile, tmp_path: Path) -> None:
+    """Two gateways, each with one agent and side requests, at the same time; each has the slots that the page gives it."""
+    mode = Mode(4, ram=False, files=True)
+    async with AsyncExitStack() as stack:
+        server = start(model_file(), tmp_path / "engine", mode)
+        stack.callback(server.stop)
+        taps, players = [], []
+        for number, shown in enumerate(OWN_SLOTS):
+            taps.append(await stack.enter_async_context(Tap(server.url)))
+            own = backend(taps[-1], slots=shown["backends"]["llama"]["slots"])
+            (tmp_path / str(number)).mkdir()
+            front = GatewayProcess(tmp_path / str(number), {"backends": {"llama": own}})
+            players.append(Player((await stack.enter_async_context(front)).url, CHAT))
+        for player in players:  # what becomes of idle slots is seen
+            await player.play(in_turn("warm", agents=2, rounds=2, head=300))
+        plays = [player.play(agent_with_sides(f"{n}ann", 4, 900, 1500)) for n, player in enumerate(players)]
+        both = await asyncio.gather(*plays)
+        used = [{one.slot for one in tap.pinned} for tap in taps]
+    assert [played.kept >= 0.98 for played in both] == [True, True], "\n\n".join(map(str, both))
+    assert used[0] <= {0, 1}
+    assert used[1] <= {2, 3}
+    assert all(used), "nothing was pinned, which shows nothing"
+
+
+async def test_somebody_else_on_the_server_ends_pinning(model_file: ModelFile, tmp_path: Path) -> None:
+    """A client that goes past the gateway takes slots: the gateway sees that, and leaves the choice to the server."""
+    async with tapped(Mode(2, ram=False), model_file, tmp_path) as on:
+        mine, other = on.player(CHAT), Player(on.server.url, CHAT)
+        await mine.play(in_turn("bo", agents=2, rounds=3, head=600))
+        assert on.tap.pinned, "nothing was pinned, which shows nothing"
+        long = asyncio.create_task(other.play([[Turn(Agent("eve", 4000), answer=6000)]]))
+        await asyncio.sleep(0.3)
+        await mine.play(in_turn("cy", agents=2, rounds=2, head=600))
+        await asyncio.sleep(2.5)  # the list of slots is looked at every two seconds
+        await mine.play(in_turn("di", agents=1, rounds=1, head=600))
+        await asyncio.sleep(0.2)
+        on.tap.heard.clear()
+        await mine.play(in_turn("ed", agents=2, rounds=3, head=600))
+        assert on.tap.pinned == []
+        long.cancel()
