@@ -16,6 +16,7 @@ from gateway.config.models import Models
 from gateway.config.routing import Routing
 from gateway.config.snapshots import Snapshots
 from gateway.config.state import StateDir
+from gateway.config.warmup import Warmup
 
 
 class Config(Part):
@@ -35,6 +36,7 @@ class Config(Part):
     heartbeat: Heartbeat = key({}, "Keeping clients from giving up during a long silence.")
     routing: Routing = key({}, "How requests find their backend.")
     snapshots: Snapshots = key({}, "Slots of llama.cpp servers that are saved to files, where the servers can.")
+    warmup: Warmup = key({}, "Prefixes that are read ahead, so that the first answer is as fast as the others.")
     state_dir: StateDir = key(
         "~/.local/state/warmgate", "Where what was learned of prompts is kept (SQLite); empty: in memory only."
     )
