@@ -14,6 +14,9 @@ from gateway.values import Usage
 
 Json = Mapping[str, Any]
 
+NOTHING = Usage()
+"""No report at all."""
+
 
 def as_dict(value: Any) -> Json:
     """The value if it is an object, else an empty one: servers send null, strings and lists where objects belong."""
@@ -49,7 +52,8 @@ def openai(doc: Json) -> Usage:
         completion=first(usage.get("completion_tokens"), usage.get("output_tokens"), stats.get("total_output_tokens")),
         source="none" if cached is None else "usage",
     )
-    return timings(as_dict(doc.get("timings")), told)
+    figures = as_dict(doc.get("timings"))
+    return timings(figures, told) if figures else told
 
 
 def timings(figures: Json, told: Usage) -> Usage:
@@ -103,11 +107,16 @@ def anthropic(usage: Json) -> Usage:
 
 def first(*values: Any) -> int | None:
     """The first value that is a token count."""
-    return next((number for value in values if (number := count(value)) is not None), None)
+    for value in values:
+        if (number := count(value)) is not None:
+            return number
+    return None
 
 
 def merge(old: Usage, new: Usage) -> Usage:
     """Both reports in one: the newer one wins, but never over `timings`, and what it does not say is kept."""
+    if old == NOTHING:
+        return new
     low, high = (new, old) if old.source == "timings" != new.source else (old, new)
     return Usage(
         prompt=low.prompt if high.prompt is None else high.prompt,

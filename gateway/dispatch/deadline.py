@@ -28,22 +28,24 @@ class Deadline:
     Must be entered and left in the same task. Cancellation from outside (a client that left) passes through untouched.
     """
 
-    __slots__ = ("_at", "_expired", "_loop", "_seconds", "_task", "_timer", "_waiting")
+    __slots__ = ("_at", "_expired", "_loop", "_rings", "_seconds", "_task", "_timer", "_waiting")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._timer: asyncio.TimerHandle | None = None
-        self._at, self._seconds = float("inf"), 0.0
+        self._at, self._rings, self._seconds = float("inf"), float("inf"), 0.0  # _rings: when the timer does
         self._waiting: Waiting = "upstream"
         self._expired = False
 
-    def move(self, seconds: float, waiting: Waiting) -> None:
-        """Expire in so many seconds from now, unless moved again."""
+    def move(self, seconds: float, waiting: Waiting) -> float:
+        """Expire in so many seconds from now, unless moved again. Returns the loop's time."""
         self._seconds, self._waiting = seconds, waiting
-        self._at = at = self._loop.time() + seconds
-        if self._timer is None or at < self._timer.when():
+        now = self._loop.time()
+        self._at = at = now + seconds
+        if at < self._rings:
             self._arm(at)
+        return now
 
     def stop(self) -> None:
         """No limit until the next move."""
@@ -71,10 +73,10 @@ class Deadline:
     def _arm(self, at: float) -> None:
         if self._timer:
             self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._ring)
+        self._timer, self._rings = self._loop.call_at(at, self._ring), at
 
     def _ring(self) -> None:
-        self._timer = None
+        self._rings = float("inf")
         if self._loop.time() >= self._at:
             self._expired = True
             if self._task:

@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import aiohttp
 from multidict import CIMultiDict
@@ -36,7 +37,18 @@ class Address:
         base = self.base_url
         if base.endswith("/v1") and (path_query == "/v1" or path_query.startswith(("/v1/", "/v1?"))):
             base = base[:-3]
-        return URL(base + path_query, encoded=True)
+        return _url(base + path_query)
+
+
+@lru_cache(maxsize=32)
+def _url(text: str) -> URL:
+    """The same object for the same address: it keeps the parts that the client asks it for with every request."""
+    return URL(text, encoded=True)
+
+
+@lru_cache(maxsize=32)
+def _timeout(connect: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect)
 
 
 class Upstream:
@@ -88,7 +100,7 @@ class Upstream:
             data=body,
             allow_redirects=False,
             ssl=address.tls,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=address.connect),
+            timeout=_timeout(address.connect),
         )
 
     def websocket(

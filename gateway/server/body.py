@@ -25,9 +25,9 @@ async def read_body(request: BaseRequest, limit: int, grace: float, deadline: De
         raise too_large(limit)
     await invite(request)
     pieces, size = [], 0
-    deadline.move(grace, "client")
-    began = deadline.now()
-    async for piece in _pieces(request):
+    began = deadline.move(grace, "client")
+    while not request.content.at_eof():
+        piece = await _next(request)
         pieces.append(piece)
         size += len(piece)
         if size > limit:
@@ -112,9 +112,13 @@ def too_large(limit: int) -> TooLarge:
 
 
 async def _pieces(request: BaseRequest) -> AsyncIterator[bytes]:
-    """`readany` until the end: aiohttp's line iterator has a limit on the length of a line."""
+    while piece := await _next(request):
+        yield piece
+
+
+async def _next(request: BaseRequest) -> bytes:
+    """What comes next of the body, b"" at its end. Not aiohttp's line iterator, which has a limit on the length of a line."""
     try:
-        while piece := await request.content.readany():
-            yield piece
+        return await request.content.readany()
     except RequestPayloadError as error:
         raise BadRequest("The body ended early or its chunks are malformed.", code="invalid_body") from error

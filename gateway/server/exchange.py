@@ -64,10 +64,11 @@ class Exchange:
         self.origin = request.headers.get("Origin")
         self.drop: frozenset[str] = frozenset()  # headers that carried the gateway's own key
         self.deadline = Deadline()
+        self._patience = now.config.limits.client_stall
 
     async def start(self, status: int, headers: CIMultiDict[str], *, streaming: bool = False) -> None:
         """Send status and headers; waits as `write` does."""
-        self.deadline.move(self.now.config.limits.client_stall, "client")
+        self.deadline.move(self._patience, "client")
         await self.begin(status, headers, streaming=streaming)
 
     async def begin(self, status: int, headers: CIMultiDict[str], *, streaming: bool) -> None:
@@ -94,14 +95,16 @@ class Exchange:
             self.transcript += data
             if len(self.transcript) > MAX_TRANSCRIPT:
                 self.transcript = None
-        self.deadline.move(self.now.config.limits.client_stall, "client")
-        self.sent, self.early = self.deadline.now(), False
+        self.sent, self.early = self.deadline.move(self._patience, "client"), False
+        if len(data) <= MAX_SEGMENT:
+            await self.response.write(data)
+            return
         for at in range(0, len(data), MAX_SEGMENT):
             await self.response.write(data[at : at + MAX_SEGMENT])
 
     async def finish(self) -> None:
         if self.response is not None:
-            self.deadline.move(self.now.config.limits.client_stall, "client")
+            self.deadline.move(self._patience, "client")
             await self.response.write_eof()
 
     async def reply(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:

@@ -61,8 +61,11 @@ def host_allowed(host_header: str | None, bound_host: str, allowed: Sequence[str
     well-formed Host, until `allowed` is set: then IP addresses (which no DNS answer can rebind), LOCAL_NAMES and `allowed`.
     None, a request without the header, passes: HTTP/1.0 programs send none, browsers always do.
     """
-    if host_header is None:
-        return True
+    return host_header is None or _host_allowed(host_header, bound_host, tuple(allowed))
+
+
+@lru_cache(maxsize=64)  # clients repeat the same few values with every request
+def _host_allowed(host_header: str, bound_host: str, allowed: tuple[str, ...]) -> bool:
     authority = _authority(host_header)
     if authority is None:
         return False

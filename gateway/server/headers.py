@@ -41,7 +41,9 @@ STREAM_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-tran
 
 def hops(headers: MultiMapping[str]) -> int:
     """How many gateways a request has passed before this one; a value that no gateway wrote counts nothing."""
-    return max((int(value) for value in headers.getall(HOPS, ()) if _COUNT(value)), default=0)
+    if HOPS not in headers:
+        return 0
+    return max((int(value) for value in headers.getall(HOPS) if _COUNT(value)), default=0)
 
 
 def to_upstream(
@@ -77,7 +79,7 @@ def to_upstream(
     if dialect_call:
         out["Accept-Encoding"] = "identity"
     for name, value in configured.items():
-        if _clean(name, value):
+        if _BREAK(name + value) is None:
             out[name] = value
     out[HOPS] = str(hops(headers) + 1)
     return out
@@ -106,15 +108,16 @@ def _passing(
     out: CIMultiDict[str] = CIMultiDict()
     for name, value in headers.items():
         low = name.lower()
-        if low not in removed and not low.startswith(prefixes) and _clean(name, value):
+        if low not in removed and not low.startswith(prefixes) and _BREAK(low + value) is None:
             out.add(name, value)
     return out
 
 
 def _connection_names(headers: MultiMapping[str]) -> set[str]:
     names = set(HOP_BY_HOP)
-    for line in headers.getall("Connection", ()):
-        names.update(name.strip().lower() for name in line.split(","))
+    if "Connection" in headers:
+        for line in headers.getall("Connection"):
+            names.update(name.strip().lower() for name in line.split(","))
     return names
 
 
@@ -125,7 +128,3 @@ def _remove_own_cookie(out: CIMultiDict[str]) -> None:
         kept = [pair for pair in line.split(";") if pair.partition("=")[0].strip() != TOKEN_COOKIE]
         if kept:
             out.add("Cookie", ";".join(kept).strip())
-
-
-def _clean(name: str, value: str) -> bool:
-    return _BREAK(name) is None and _BREAK(value) is None

@@ -99,7 +99,7 @@ def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:
     spans = {"queue": flight.queue, **flight.overhead}
     if flight.headers_at is not None and flight.read is not None:
         spans["upstream"] = max(0.0, flight.headers_at - flight.read - flight.queue)
-    headers: CIMultiDict[str] = CIMultiDict({"X-Warmgate-Backend": reply.target.backend})
+    headers = CIMultiDict({"X-Warmgate-Backend": reply.target.backend})
     if flight.edits:
         headers["X-Warmgate-Edits"] = flight.edits
     if flight.decision:
