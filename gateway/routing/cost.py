@@ -22,6 +22,9 @@ DISK = 500e6
 TOKEN_BYTES = 100_000
 """Bytes of a token in a slot file while none was saved: a model of 7-8 thousand million parameters."""
 
+GAIN = 0.1
+"""Seconds that saving a prefix must be expected to save: less is not worth the writing."""
+
 OVERDUE = 0.3
 """Share of a usual answer that is expected of one that should be over: at least that, and as much as it is late."""
 
@@ -104,7 +107,7 @@ class Sight:
         if engine.saves and not self.streams:
             save = disk_seconds(engine, held.tokens)
             back = min(seconds, save / 4)  # a restore is several times as fast as a save
-            if save + needed * back < option.overwrite:
+            if save + needed * back < option.overwrite - GAIN:
                 option.save, option.overwrite = True, needed * back
                 option.disk += save
 

@@ -9,10 +9,10 @@ from gateway.routing.board import Ask, Board, Engine
 from gateway.routing.match import reusable, shared, tokens_at
 from gateway.routing.worth import GUESS, reading
 
-SIDE = 30.0
+SIDE = 3.0
 """Seconds by which a request for an answer that somebody waits for is before a side request."""
 
-AGEING = 0.5
+AGEING = 0.1
 """Seconds of work that a second of waiting outweighs: nobody waits for ever behind shorter prompts."""
 
 

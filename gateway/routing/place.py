@@ -22,6 +22,9 @@ from gateway.routing.words import costs, reasons
 SAME = 1e-3
 """Seconds below which two costs are the same."""
 
+ALIKE = 1.33
+"""Prefixes are worth about the same up to this ratio."""
+
 HEAD = 1000
 """Tokens of tools and system text from which on the gateway computes them first and saves them for all who begin alike."""
 
@@ -71,26 +74,37 @@ def _options(board: Board, sight: Sight) -> Iterator[Option]:
 
 def _best(board: Board, found: list[Option], ask: Ask) -> Option:
     """The cheapest; waiting for something better is allowed for a time only. Of those that cost the same: where the session
-    was, then the least busy backend, then the first, then the slot that was used last, because agents that take turns need that
-    one last."""
+    was, then the least busy backend, then the first."""
     going = [option for option in found if option.hold is None]
     if going and ask.held >= ask.hold:
         found = going
     home = board.sessions.get(ask.session) if ask.session else None
 
-    def rank(option: Option) -> tuple[int, bool, bool, int, int, float]:
+    def rank(option: Option) -> tuple[int, bool, bool, int, int]:
         engine = option.engine
-        used = option.replaced.used if option.replaced is not None else float("-inf")
-        return (
-            round(option.total / SAME),
-            option.hold is not None,
-            engine.backend != home,
-            len(engine.running) + engine.waiting,
-            option.order,
-            -used,
-        )
+        busy = len(engine.running) + engine.waiting
+        return round(option.total / SAME), option.hold is not None, engine.backend != home, busy, option.order
 
-    return min(found, key=rank)
+    best = min(found, key=rank)
+    return best if best.hold is not None else _last_used(best, going)
+
+
+def _last_used(best: Option, going: list[Option]) -> Option:
+    """The slot to overwrite of those whose prefixes are worth about the same: the one that was used last, because agents that
+    take turns need that one last. So one slot is sacrificed, and the others stay; who overwrites the oldest, or always the
+    smallest while all of them grow, overwrites what is needed next, every time."""
+    if best.replaced is None or not best.overwrite:
+        return best
+    most = best.total + (ALIKE - 1) * best.overwrite + SAME
+    alike = [
+        option
+        for option in going
+        if option.engine is best.engine
+        and option.replaced is not None
+        and option.total <= most
+        and option.restore is best.restore
+    ]
+    return max(alike, key=lambda option: option.replaced.used if option.replaced else 0.0)
 
 
 def _think_gap(best: Option, ask: Ask, now: float) -> Option:

@@ -73,11 +73,11 @@ def _may_pin(sight: Sight, slot: Slot) -> bool:
 
 
 def servers_choice(sight: Sight, idle: list[_Seen]) -> _Seen:
-    """The slot that the server takes for a request without `id_slot`."""
+    """The slot that the server takes for a request without `id_slot`; of several that were never used, the last."""
     best = max(idle, key=lambda one: one.tokens)
     if best.tokens > SIMILAR * sight.prompt:
         return best
-    return min(idle, key=lambda one: one.slot.held.used if one.slot.held else float("-inf"))
+    return min(reversed(idle), key=lambda one: one.slot.held.used if one.slot.held else float("-inf"))
 
 
 def _going(sight: Sight, one: _Seen, cached: int, *, pin: bool) -> Option:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.prefix.chain import Chain, Part
+from bench.sim_work import Talk
+from gateway.prefix.chain import Chain
 from gateway.routing.board import Ask, Board, Engine, Held, Running, Slot, Snapshot
 from gateway.values import Target
 
@@ -18,19 +18,11 @@ Piece = tuple[str, int]
 
 def chain(*pieces: Piece) -> Chain:
     """The first piece is the head; every second one behind it is an answer of the model."""
-    digests: list[bytes] = []
-    sizes: list[int] = []
-    parts: list[Part] = []
-    link = b"root"
-    for number, (name, tokens) in enumerate(pieces):
-        first, start = len(digests), sizes[-1] if sizes else 0
-        for end in [*range(STEP, tokens, STEP), tokens]:
-            link = hashlib.blake2b(link + f"{name}:{end}".encode(), digest_size=16).digest()
-            digests.append(link)
-            sizes.append(start + end)
-        kind: Any = "message" if number else "system"
-        parts.append(Part(kind, first, len(digests), start, tokens, name.encode(), number, number > 0 and number % 2 == 0))
-    return Chain(b"root", tuple(digests), tuple(sizes), tuple(parts), parts[0].end if parts else 0, False)
+    (head, tokens), *rest = pieces
+    talk = Talk("", head, tokens, STEP)
+    for number, (text, tokens) in enumerate(rest):
+        talk.add(text, tokens, reply=number % 2 == 1)
+    return talk.chain()
 
 
 def held(
