@@ -2,9 +2,11 @@
 
     texts      one long system text and long tool results
     talk       200 messages of 2,000 characters
+    chatter    1,000 messages of 400 characters
 
-Each figure is the chain of the whole prompt and a look into an index that holds it. `--check` fails above 2 milliseconds. The
-best of several rounds counts, because other work on the machine only ever adds to a round.
+Each figure is the chain of the whole prompt and a look into an index that holds it. `new`: not a message of it was seen before;
+`again`: all of it was, as all but the last messages of a conversation are. `--check` fails above 2 milliseconds, for `chatter`
+only when it comes again. The best of several rounds counts, because other work on the machine only ever adds to a round.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from gateway.dialects.prompt import Prompt
 from gateway.dialects.prompt_read import read
 from gateway.prefix.chain import build
 from gateway.prefix.index import Index, Place
+from gateway.prefix.nodes import Nodes
 
 PATH = "/v1/chat/completions"
 SIZE = 400_000
@@ -42,22 +45,34 @@ def talk() -> list[dict[str, Any]]:
     return [{"role": roles[number % 2], "content": f"{number} {_text(1996)}"} for number in range(SIZE // 2000)]
 
 
+def chatter() -> list[dict[str, Any]]:
+    roles = ("user", "assistant")
+    return [{"role": roles[number % 2], "content": f"{number:4} {_text(395)}"} for number in range(SIZE // 400)]
+
+
 def _text(size: int) -> str:
     return (LINE * (size // len(LINE) + 1))[:size]
 
 
-def cost(messages: list[dict[str, Any]]) -> float:
-    """CPU seconds of a chain and a look-up."""
-    prompt = read(PATH, {"model": "m", "messages": messages})
+def cost(messages: list[dict[str, Any]]) -> tuple[float, float]:
+    """CPU seconds of a chain and a look-up, when it is new and when it comes again."""
+    body = json.dumps({"model": "m", "messages": messages})
+    index, nodes = Index(), Nodes(b"secret")
+    index.keep(build(b"secret", _parsed(body), "m", nodes=nodes), Place("b", "m"), 1.0, 100_000, 0)
+    new = min(_round(_parsed(body), index, Nodes(b"secret")) for _ in range(ROUNDS))
+    return new, min(_round(_parsed(body), index, nodes) for _ in range(ROUNDS))
+
+
+def _parsed(body: str) -> Prompt:
+    """The prompt in a body, in strings of its own: Python remembers what it has hashed of a string."""
+    prompt = read(PATH, json.loads(body))
     assert prompt is not None
-    index = Index()
-    index.keep(build(b"secret", prompt, "m"), Place("b", "m"), 1.0, 100_000, 0, told=True)
-    return min(_round(prompt, index) for _ in range(ROUNDS))
+    return prompt
 
 
-def _round(prompt: Prompt, index: Index) -> float:
+def _round(prompt: Prompt, index: Index, nodes: Nodes) -> float:
     start = time.process_time_ns()
-    chain = build(b"secret", prompt, "m")
+    chain = build(b"secret", prompt, "m", nodes=nodes)
     found = index.match(chain, "m")
     seconds = (time.process_time_ns() - start) / 1e9
     assert found["b"].nodes == len(chain.digests)
@@ -69,13 +84,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true", help="exit 1 above the limit")
     options = parser.parse_args()
-    found = {"texts": cost(texts()), "talk": cost(talk())}
-    over = [name for name, seconds in found.items() if seconds > LIMIT]
+    found = {}
+    for case in (texts, talk, chatter):
+        found[f"{case.__name__}, new"], found[f"{case.__name__}, again"] = cost(case())
+    over = [name for name, seconds in found.items() if seconds > LIMIT and name != "chatter, new"]
     if options.json:
         print(json.dumps({"seconds": found, "limit": LIMIT, "over": over}))
     else:
         for name, seconds in found.items():
-            print(f"{name:8}{seconds * 1e6:10.0f} microseconds of {LIMIT * 1e6:.0f}{'  over' if name in over else ''}")
+            print(f"{name:16}{seconds * 1e6:8.0f} microseconds of {LIMIT * 1e6:.0f}{'  over' if name in over else ''}")
     return 1 if options.check and over else 0
 
 

@@ -4,14 +4,14 @@ Pure.
     root (model, parameters) -> tools and system text, in the order of the template -> message 1 -> message 2 ...
 
 Two prompts have a node in common exactly if a server may reuse what it computed up to there. Only digests and lengths are
-kept. What `gateway.prefix.message` leaves out of a message is left out here: cache markers, reasoning, ids of tool calls, string
-or parts. Sizes are characters, because tokens are known only when the reply tells; see `gateway.state.rates`.
+kept. What `gateway.prefix.message` leaves out of a message is left out here: cache markers, reasoning, ids of tool calls,
+string or parts. Sizes are characters, because tokens are known only when the reply tells; see `gateway.state.rates`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,12 +55,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """digests: of the nodes; sizes: characters of the prompt up to and including each; tools_first: the order in which tools and
-    system text were taken.
+    """digests: of the nodes; sizes: characters of the prompt up to and including each; tools_first: the order in which tools
+    and system text were taken.
 
-    By part: ends: nodes up to and including it; owns: hash of it alone; numbers: of the system text or message; spelled: hash of
-    how the model's own message is spelled, 0 for others; replies: 1 for the model's own messages. kinds: of the parts before the
-    first message.
+    By part: ends: nodes up to and including it; owns: hash of it alone; numbers: of the system text or message; spelled: hash
+    of how the model's own message is spelled, 0 for others; replies: 1 for the model's own messages. kinds: of the parts before
+    the first message.
     """
 
     root: bytes
@@ -190,8 +190,8 @@ class _Links:
 
     def chain(self, root: bytes, tools_first: bool) -> Chain:
         return Chain(
-            root, tuple(self._digests), tuple(self._sizes), tools_first, tuple(self._kinds), tuple(self._ends), tuple(self._owns),
-            tuple(self._numbers), tuple(self._spelled), bytes(self._replies),
+            root, tuple(self._digests), tuple(self._sizes), tools_first, tuple(self._kinds), tuple(self._ends),
+            tuple(self._owns), tuple(self._numbers), tuple(self._spelled), bytes(self._replies),
         )  # fmt: skip
 
     def text(self, kind: Kind, text: str, number: int = 0) -> None:
@@ -203,8 +203,11 @@ class _Links:
         """Reasoning that stands alone is part of no prompt but the next, so it has no node of its own."""
         thought: list[Word] = []
         for number, message in enumerate(messages):
-            if (text := _plain(message)) is not None and not thought:
-                self._short(message.role, text, number)
+            text, reply = _plain(message), message.role == "assistant"
+            if text is not None and not thought and (reply or len(text) <= STEP):
+                self._whole(message.role, text, number, reply)
+            elif text is not None and not thought:
+                self._part(message.role, Said((text,), (), len(text) + MESSAGE, reply=False), number, 0)
             elif is_reasoning(message):
                 thought.append(reasoning(message))
             else:
@@ -213,9 +216,8 @@ class _Links:
                 self._part(message.role, one, number, spelling(message, thought))
                 thought = []
 
-    def _short(self, role: str, text: str, number: int) -> None:
-        """What `_part` does, for the commonest message of all: a short text and nothing else."""
-        reply = role == "assistant"
+    def _whole(self, role: str, text: str, number: int, reply: bool) -> None:
+        """What `_part` does, for the commonest messages of all: a text that has no node inside it, and nothing else."""
         words = (role, visible(text) if reply else text, END)
         self._last = digest = self._nodes.after(self._last, words)
         self._size += len(text) + MESSAGE
@@ -229,24 +231,26 @@ class _Links:
         pending: list[Word] = [head]  # what comes behind its last node
         start = at = self._size
         for text in one.texts:
-            begin = 0
-            for end in () if one.reply else _steps(len(text)):
-                pending.append(text[begin:end])
-                heard.append(pending[-1])
-                self._node(tuple(pending), at + end)
-                pending, begin = [], end
-            pending.append(text[begin:])
-            heard.append(pending[-1])
+            if len(text) > STEP and not one.reply:
+                steps = _steps(len(text))
+                pieces = [text[begin:end] for begin, end in zip((0, *steps), steps, strict=False)]
+                self._follow([(*pending, pieces[0]), *[(piece,) for piece in pieces[1:]]], [at + end for end in steps])
+                heard += pieces
+                pending, rest = [], text[steps[-1] :]
+            else:
+                rest = text
+            pending.append(rest)
+            heard.append(rest)
             at += len(text)
         heard += (*one.data, END)
-        self._node((*pending, *one.data, END), max(self._size, at, start + one.size))
+        self._follow([(*pending, *one.data, END)], [max(self._size, at, start + one.size)])
         self._close(hash(tuple(heard)), number, spelled, one.reply)
 
-    def _node(self, words: tuple[Word, ...], size: int) -> None:
-        self._last = self._nodes.after(self._last, words)
-        self._size = size
-        self._digests.append(self._last)
-        self._sizes.append(size)
+    def _follow(self, words: list[tuple[Word, ...]], sizes: list[int]) -> None:
+        made = self._nodes.follow(self._last, words)
+        self._last, self._size = made[-1], sizes[-1]
+        self._digests += made
+        self._sizes += sizes
 
     def _close(self, own: int, number: int, spelled: int, reply: bool) -> None:
         self._ends.append(len(self._digests))
@@ -261,17 +265,16 @@ def step_at(offset: int) -> int:
     return STEP if offset < LONG else LONG_STEP
 
 
-def _steps(size: int) -> Iterator[int]:
+def _steps(size: int) -> list[int]:
     """Where in a text of so many characters nodes are: not at its end."""
-    yield from range(STEP, min(size, LONG), STEP)
-    yield from range(LONG, size, LONG_STEP)
+    return [*range(STEP, min(size, LONG), STEP), *range(LONG, size, LONG_STEP)]
 
 
 def _plain(message: Message) -> str | None:
-    """The text of a message that is a short text, and nothing else but a name for the call that it answers."""
+    """The text of a message that is a text, and nothing else but a name for the call that it answers."""
     data = message.data
     text = data.get("content")
-    if len(data) > 3 or not isinstance(text, str) or len(text) > STEP or message.role == "other":
+    if len(data) > 3 or not isinstance(text, str) or message.role == "other":
         return None
     return text if len(data) == 2 or "tool_call_id" in data else None
 

@@ -21,8 +21,8 @@ IMAGE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """texts: in order; data: JSON of all else; size: characters of what a template renders of it, about; reply: it is the model's
-    own, whose text clients trim, so that it is known as a whole or not at all."""
+    """texts: in order; data: JSON of all else; size: characters of what a template renders of it, about; reply: it is the
+    model's own, whose text clients trim, so that it is known as a whole or not at all."""
 
     texts: tuple[str, ...]
     data: tuple[bytes, ...]

@@ -161,8 +161,8 @@ class Accounting:
     # a request has ended
 
     def settle(self, record: Record, trace: Trace | None, *, edited: bool) -> tuple[Record, Explain | None]:
-        """The record with what its prompt reused, lost and saved, and what makes the explanation. edited: the canonical form was
-        sent."""
+        """The record with what its prompt reused, lost and saved, and what makes the explanation. edited: the canonical form
+        was sent."""
         if trace is None:
             return record, None
         self._running.pop(trace.id, None)
@@ -195,7 +195,7 @@ class Accounting:
         return record, partial(explanation, judged.compared, record) if judged.compared else None
 
     def _keep(self, place: Place, trace: Trace, sent: Sent, usage: Usage, now: float) -> None:
-        """What was sent is there now. What the client wrote would be, without the gateway: that is kept only where it differs."""
+        """What was sent is there now. What the client wrote would be, without the gateway; it is kept where it differs."""
         self.index.keep(sent.chain, place, now, usage.prompt, usage.completion)
         if trace.raw.chain is not sent.chain:
             raw = usage.prompt if usage.prompt is None else round(usage.prompt * trace.raw.chain.size / (sent.chain.size or 1))

@@ -20,8 +20,8 @@ SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """one, near: the request, and the earlier one that it is compared with, None if there is none; found: how they differ; ratio:
-    tokens for each character where the reply did not count; mode, rules: of the canonical form."""
+    """one, near: the request, and the earlier one that it is compared with, None if there is none; found: how they differ;
+    ratio: tokens for each character where the reply did not count; mode, rules: of the canonical form."""
 
     one: Earlier
     near: Earlier | None

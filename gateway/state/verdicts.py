@@ -51,8 +51,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """fields: of the record; compared: what an explanation is made of, None if none is to be; tools_first: what this request told
-    about the model's template, None if nothing."""
+    """fields: of the record; compared: what an explanation is made of, None if none is to be; tools_first: what this request
+    told about the model's template, None if nothing."""
 
     fields: dict[str, Any]
     compared: Compared | None
