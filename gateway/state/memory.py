@@ -1,4 +1,4 @@
-"""What the gateway remembers about prompts: the ledger and the ring of saved slots in memory, their rows on disk.
+"""What the gateway remembers about prompts: the ledger, the ring of saved slots and the pins in memory, their rows on disk.
 
 One writer: this class, on the event loop. The disk is written by the store's own thread.
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 from gateway.canonical.digests import digest
 from gateway.canonical.ledger import Ledger, Row
 from gateway.clock import Clock
+from gateway.state import pins
+from gateway.state.pins import Pins
 from gateway.state.snapshots import KINDS, Ring
 from gateway.state.store import Store, Stored
 
@@ -27,8 +29,11 @@ class Memory:
         self._clock = clock
         self._store = Store(directory, EXPIRY, clock.wall)
         self.snapshots = Ring(self._instance(), clock, self._store.put)
+        self.pins = Pins(clock, self._store.put)
         for row in self._store.rows():
-            if row.kind in KINDS:
+            if row.kind == pins.KIND:
+                self.pins.load(row)
+            elif row.kind in KINDS:
                 self.snapshots.load(row)
             elif row.value is not None:
                 self.ledger.load(row.kind, row.key, row.value, row.used)
@@ -75,7 +80,7 @@ class Memory:
         count = len(self.ledger)
         self.ledger.forget()
         self._store.forget()  # the names of files are noted again behind it
-        count += self.snapshots.forget()
+        count += self.snapshots.forget() + self.pins.forget()
         return count
 
     def flush(self, seconds: float = 20.0) -> bool:
