@@ -16,13 +16,13 @@ class Limit(NamedTuple):
 
 def limit_of(board: Board, sight: Sight) -> Limit | None:
     """The limit that ends last, None if the engine can take the request now."""
-    found = [one for one in (_full(sight), _context(sight), _other_model(board, sight)) if one]
-    return max(found, key=lambda one: one.seconds, default=None)
+    found = [_full(sight), _context(sight), _other_model(board, sight)]
+    return max([limit for limit in found if limit], key=lambda limit: limit.seconds, default=None)
 
 
 def _full(sight: Sight) -> Limit | None:
     engine, now = sight.engine, sight.now
-    if engine.slots and not any(slot.idle for slot in engine.slots):
+    if engine.slots and all(not slot.idle for slot in engine.slots):
         ends = [rest(engine, slot.free_at, now) for slot in engine.slots]
     elif engine.full:
         ends = [rest(engine, one.free_at, now) for one in engine.running.values()]

@@ -22,9 +22,6 @@ from gateway.routing.words import costs, reasons
 SAME = 1e-3
 """Seconds below which two costs are the same."""
 
-ALIKE = 1.33
-"""Prefixes are worth about the same up to this ratio."""
-
 HEAD = 1000
 """Tokens of tools and system text from which on the gateway computes them first and saves them for all who begin alike."""
 
@@ -80,31 +77,12 @@ def _best(board: Board, found: list[Option], ask: Ask) -> Option:
         found = going
     home = board.sessions.get(ask.session) if ask.session else None
 
-    def rank(option: Option) -> tuple[int, bool, bool, int, int]:
+    def rank(option: Option) -> tuple[bool, bool, int, int]:
         engine = option.engine
-        busy = len(engine.running) + engine.waiting
-        return round(option.total / SAME), option.hold is not None, engine.backend != home, busy, option.order
+        return option.hold is not None, engine.backend != home, len(engine.running) + engine.waiting, option.order
 
-    best = min(found, key=rank)
-    return best if best.hold is not None else _last_used(best, going)
-
-
-def _last_used(best: Option, going: list[Option]) -> Option:
-    """The slot to overwrite of those whose prefixes are worth about the same: the one that was used last, because agents that
-    take turns need that one last. So one slot is sacrificed, and the others stay; who overwrites the oldest, or always the
-    smallest while all of them grow, overwrites what is needed next, every time."""
-    if best.replaced is None or not best.overwrite:
-        return best
-    most = best.total + (ALIKE - 1) * best.overwrite + SAME
-    alike = [
-        option
-        for option in going
-        if option.engine is best.engine
-        and option.replaced is not None
-        and option.total <= most
-        and option.restore is best.restore
-    ]
-    return max(alike, key=lambda option: option.replaced.used if option.replaced else 0.0)
+    lowest = min([option.total for option in found]) + SAME
+    return min([option for option in found if option.total <= lowest], key=rank)
 
 
 def _think_gap(best: Option, ask: Ask, now: float) -> Option:
@@ -127,7 +105,7 @@ def _decision(board: Board, best: Option, found: list[Option], ask: Ask) -> Deci
     if best.restore is not None:
         return "snapshot"
     others = [option for option in found if option is not best]
-    if not others:
+    if not others and not (best.pin and len(best.engine.slots) > 1):
         return "only"
     if best.reused:
         return "warm"

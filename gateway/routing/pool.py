@@ -73,8 +73,8 @@ def _going(sight: Sight, tokens: int) -> Option:
         held, nodes = _overwritten(sight)
         chain = sight.ask.chain
         kept = held.tokens if nodes == len(held.chain.digests) else reusable(held, chain, nodes, engine.ratio) if chain else 0
-        sight.overwrite(option, held, kept)
-        option.save = False
+        option.replaced = held
+        option.overwrite = sum(sight.lost(held, kept))
     return option
 
 

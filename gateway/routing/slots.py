@@ -13,10 +13,15 @@ from dataclasses import dataclass
 from gateway.routing.board import Slot
 from gateway.routing.cost import Option, Sight, best_snapshot, rest
 from gateway.routing.match import reusable, shared, tokens_at
-from gateway.routing.worth import reading
 
 SIMILAR = 0.1
 """Share of the prompt above which llama.cpp takes a slot for its prefix (`--slot-prompt-similarity`)."""
+
+ALIKE = 1.33
+"""Prefixes are worth about the same up to this ratio, or"""
+
+SAME = 1e-3
+"""up to a difference of so many seconds."""
 
 
 @dataclass(slots=True)
@@ -24,45 +29,60 @@ class _Seen:
     """A slot, with the nodes and tokens of the prompt that it holds."""
 
     slot: Slot
-    nodes: int
-    tokens: int
+    idle: bool
+    nodes: int = 0
+    tokens: int = 0
 
 
 def options(sight: Sight) -> Iterator[Option]:
     seen = [_see(sight, slot) for slot in sight.engine.slots]
-    idle = [one for one in seen if one.slot.idle]
+    idle = [one for one in seen if one.idle]
     if sight.ask.asked_slot is not None:
         yield _asked(sight, seen[sight.ask.asked_slot % len(seen)])
         return
     cached = _cached_tokens(sight, seen)
     pins = sight.engine.pins and sight.ask.pinnable
-    alike = not pins
-    for one in idle:
-        if pins and _may_pin(sight, one.slot):
-            yield _going(sight, one, cached if one.slot.held else 0, pin=True)
-        else:
-            alike = True
-    if idle and alike:
+    pinned = [one for one in idle if pins and _may_pin(sight, one.slot)]
+    for tokens in {one.tokens for one in pinned}:
+        one = _sacrifice(sight, [one for one in pinned if one.tokens == tokens])
+        yield _going(sight, one, cached if one.slot.held else 0, pin=True)
+    if len(pinned) < len(idle):
         yield _going(sight, servers_choice(sight, idle), cached, pin=False)
+    most = max([one.tokens for one in idle], default=-1)
     for one in seen:
-        if not one.slot.idle and (not idle or one.tokens):
+        if not one.idle and one.tokens > most:
             yield _waiting(sight, one, pins, cached)
     yield from _restoring(sight, idle, pins)
 
 
+def _sacrifice(sight: Sight, alike: list[_Seen]) -> _Seen:
+    """Of slots that hold as much of the prompt as each other, the one to overwrite: what it holds is worth least, or about as
+    little, and was used last. Agents that take turns need that one last, so one slot is sacrificed and the others stay; who
+    overwrites the oldest, or always the smallest while all grow, overwrites what is needed next, every time."""
+    if len(alike) == 1:
+        return alike[0]
+    lost = [sum(sight.lost(one.slot.held, _kept(one))) for one in alike]
+    most = min(lost) * ALIKE + SAME
+    return max([one for one, cost in zip(alike, lost, strict=True) if cost <= most], key=_used)
+
+
+def _used(one: _Seen) -> float:
+    return one.slot.held.used if one.slot.held is not None else float("-inf")
+
+
 def _see(sight: Sight, slot: Slot) -> _Seen:
     held, chain = slot.held, sight.ask.chain
-    if held is None or chain is None:
-        return _Seen(slot, 0, 0)
-    nodes = shared(held.chain, chain)
-    return _Seen(slot, nodes, reusable(held, chain, nodes, sight.engine.ratio))
+    nodes = shared(held.chain, chain) if held is not None and chain is not None else 0
+    if not nodes or held is None or chain is None:
+        return _Seen(slot, slot.idle)
+    return _Seen(slot, slot.idle, nodes, reusable(held, chain, nodes, sight.engine.ratio))
 
 
 def _cached_tokens(sight: Sight, seen: list[_Seen]) -> int:
     """Tokens of the prompt in the server's cache: what is held there and is in none of the slots."""
     chain = sight.ask.chain
     nodes = sight.ask.warm.get(sight.engine.backend, 0)
-    if chain is None or sight.engine.cache is False or nodes <= max(one.nodes for one in seen):
+    if chain is None or not nodes or sight.engine.cache is False or nodes <= max([one.nodes for one in seen]):
         return 0
     return tokens_at(chain, nodes, sight.engine.ratio)
 
@@ -77,15 +97,14 @@ def servers_choice(sight: Sight, idle: list[_Seen]) -> _Seen:
     best = max(idle, key=lambda one: one.tokens)
     if best.tokens > SIMILAR * sight.prompt:
         return best
-    return min(reversed(idle), key=lambda one: one.slot.held.used if one.slot.held else float("-inf"))
+    return min(reversed(idle), key=_used)
 
 
 def _going(sight: Sight, one: _Seen, cached: int, *, pin: bool) -> Option:
     option = sight.option(one.tokens, one.slot.number)
     option.pin = pin
     _count_cache(sight, option, cached)
-    if one.slot.held is not None:
-        sight.overwrite(option, one.slot.held, _kept(sight, one))
+    sight.overwrite(option, one.slot.held, _kept(one))
     return option
 
 
@@ -96,15 +115,14 @@ def _waiting(sight: Sight, one: _Seen, pins: bool, cached: int) -> Option:
     option = sight.option(tokens, one.slot.number, wait=wait, hold="wait_warm" if tokens else "full")
     option.pin = pins
     _count_cache(sight, option, cached)
-    if one.slot.held is not None:
-        sight.overwrite(option, one.slot.held, _kept(sight, one))
-        option.save = False
+    option.replaced = one.slot.held
+    option.overwrite = sum(sight.lost(one.slot.held, _kept(one)))
     return option
 
 
 def _asked(sight: Sight, one: _Seen) -> Option:
     """The client's own `id_slot`. Out of range it is another slot: the server takes it modulo their number."""
-    if one.slot.idle:
+    if one.idle:
         return _going(sight, one, 0, pin=True)
     option = _waiting(sight, one, True, 0)
     option.hold, option.hard = "asked", True
@@ -112,23 +130,22 @@ def _asked(sight: Sight, one: _Seen) -> Option:
 
 
 def _restoring(sight: Sight, idle: list[_Seen], pins: bool) -> Iterator[Option]:
-    """A snapshot that holds more than any idle slot does is put into the slot that is worth least. Without a pin it must hold
-    enough of the prompt for the server to take that slot."""
+    """A snapshot that holds more than any idle slot does is put into the slot whose own prefix is worth least. Without a pin it
+    must hold enough of the prompt for the server to take that slot."""
     snapshot = best_snapshot(sight) if idle else None
     if snapshot is None or snapshot.nodes <= max(one.nodes for one in idle):
         return
     if not pins and snapshot.tokens <= SIMILAR * sight.prompt:
         return
-    for one in idle:
-        option = sight.option(snapshot.tokens, one.slot.number)
-        option.pin, option.restore, option.disk = pins, snapshot, snapshot.seconds
-        option.stall += snapshot.seconds * sight.streams
-        if one.slot.held is not None:
-            sight.overwrite(option, one.slot.held, min(_kept(sight, one), snapshot.tokens))
-        yield option
+    one = _sacrifice(sight, idle)
+    option = sight.option(snapshot.tokens, one.slot.number)
+    option.pin, option.restore, option.disk = pins, snapshot, snapshot.seconds
+    option.stall += snapshot.seconds * sight.streams
+    sight.overwrite(option, one.slot.held, min(_kept(one), snapshot.tokens))
+    yield option
 
 
-def _kept(sight: Sight, one: _Seen) -> int:
+def _kept(one: _Seen) -> int:
     """Tokens of what the slot holds that are still there when it has read the prompt."""
     held = one.slot.held
     if held is None:
@@ -140,7 +157,7 @@ def _count_cache(sight: Sight, option: Option, cached: int) -> None:
     """What the server's cache holds counts fully where it is known to have one, by half where that is not known."""
     if cached <= option.reused:
         return
-    quicker = reading(sight.engine, min(cached, max(sight.prompt - 1, 0)), sight.prompt)
+    quicker, _ = sight.reading(cached)
     if sight.engine.cache:
         option.reused, option.prefill = cached, quicker
     else:

@@ -32,6 +32,7 @@ class Rate:
     _yy: float = 0.0
     _xt: float = 0.0
     _yt: float = 0.0
+    _fitted: tuple[float, float] | None = None
 
     def learn(self, cached: int, prompt: int, seconds: float) -> None:
         """A prefill of prompt - cached tokens behind `cached` ones."""
@@ -45,12 +46,13 @@ class Rate:
         self._xt = self._xt * FORGET + weight * x * seconds
         self._yt = self._yt * FORGET + weight * y * seconds
         self.samples += 1
+        self._fitted = None
 
     def seconds(self, cached: int, prompt: int) -> float | None:
         """How long a prefill from `cached` to `prompt` tokens takes; None while nothing was learned."""
         if not self.samples:
             return None
-        a, b = self._fit()
+        a, b = self._fitted or self._fit()
         return max(0.0, a * (prompt - cached) + b * (prompt * prompt - cached * cached) / 2)
 
     def cached(self, prompt: int, seconds: float) -> int | None:
@@ -73,8 +75,10 @@ class Rate:
             a = (self._xt * self._yy - self._yt * self._xy) / spread
             b = (self._yt * self._xx - self._xt * self._xy) / spread
             if a >= 0 and b >= 0:
+                self._fitted = a, b
                 return a, b
-        return self._xt / self._xx, 0.0
+        self._fitted = self._xt / self._xx, 0.0
+        return self._fitted
 
 
 @dataclass(slots=True)
