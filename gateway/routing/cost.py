@@ -66,16 +66,14 @@ class Option:
 class Sight:
     """One engine as one request sees it.
 
-    prompt: tokens of the prompt; nodes: digests of its chain; prefilling: seconds that others here still need for their
-    prompts; decoding: answers that are being generated; streams: answers in progress on the whole backend.
+    prompt: tokens of the prompt; head: nodes of its chain before the first message; prefilling: seconds that others here still
+    need for their prompts; decoding: answers that are being generated; streams: answers in progress on the whole backend.
     """
 
-    __slots__ = ("_known", "ask", "decoding", "engine", "nodes", "now", "order", "prefilling", "prompt", "streams", "target")
+    __slots__ = ("_known", "ask", "decoding", "engine", "head", "now", "order", "prefilling", "prompt", "streams", "target")
 
-    def __init__(
-        self, board: Board, engine: Engine, target: Target, order: int, ask: Ask, nodes: frozenset[bytes], now: float
-    ) -> None:
-        self.engine, self.target, self.order, self.ask, self.nodes, self.now = engine, target, order, ask, nodes, now
+    def __init__(self, board: Board, engine: Engine, target: Target, order: int, ask: Ask, head: int, now: float) -> None:
+        self.engine, self.target, self.order, self.ask, self.head, self.now = engine, target, order, ask, head, now
         self.prompt = prompt_tokens(engine, ask)
         running = engine.running.values()
         self.prefilling = [one.warm_at - now for one in running if one.warm_at > now] if running else []
@@ -171,4 +169,4 @@ def ahead(sight: Sight) -> float:
 
 def best_snapshot(sight: Sight) -> Snapshot | None:
     chain = sight.ask.chain
-    return saved(sight.engine, chain, sight.nodes) if chain is not None else None
+    return saved(sight.engine, chain) if chain is not None else None

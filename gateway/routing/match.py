@@ -6,15 +6,17 @@ from gateway.prefix.chain import Chain, common
 from gateway.routing.board import Engine, Held, Snapshot
 
 
-def shared(one: Chain, other: Chain) -> int:
-    """Nodes that two chains have in common. Most pairs differ in their first node, or one of them goes on where the other ends:
-    both are seen without a search."""
+def shared(one: Chain, other: Chain, guess: int = 0) -> int:
+    """Nodes that two chains have in common. Most pairs differ in their first node, or the other goes on where the first ends,
+    or they differ behind `guess` nodes: all that is seen without a search."""
     mine, theirs = one.digests, other.digests
     if not mine or not theirs or mine[0] != theirs[0] or one.root != other.root:
         return 0
-    count = len(mine)
-    if count <= len(theirs) and mine[-1] == theirs[count - 1]:
+    count, most = len(mine), len(theirs)
+    if count <= most and mine[-1] == theirs[count - 1]:
         return count
+    if 0 < guess < count and guess < most and mine[guess] != theirs[guess] and mine[guess - 1] == theirs[guess - 1]:
+        return guess
     return common(one, other)
 
 
@@ -34,13 +36,10 @@ def reusable(held: Held, chain: Chain, nodes: int, ratio: float) -> int:
     return tokens
 
 
-def saved(engine: Engine, chain: Chain, nodes: frozenset[bytes] | None = None) -> Snapshot | None:
-    """The snapshot that holds most of a prompt. nodes: the digests of its chain, where the caller has them as a set."""
+def saved(engine: Engine, chain: Chain) -> Snapshot | None:
+    """The snapshot that holds most of a prompt."""
     if not engine.snapshots:
         return None
     digests = chain.digests
-    if nodes is not None:
-        found = [engine.snapshots[node] for node in nodes & engine.snapshots.keys()]
-    else:
-        found = [one for one in engine.snapshots.values() if one.nodes <= len(digests) and digests[one.nodes - 1] == one.node]
+    found = [one for one in engine.snapshots.values() if one.nodes <= len(digests) and digests[one.nodes - 1] == one.node]
     return max(found, key=lambda one: one.nodes, default=None)

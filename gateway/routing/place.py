@@ -46,10 +46,10 @@ def choose(board: Board, ask: Ask, now: float) -> Choice:
     """Where the request goes now, or why it waits. ask.targets may not be empty."""
     sights: list[Sight] = []
     sick: list[Sight] = []
-    nodes = frozenset(ask.chain.digests) if ask.chain is not None else frozenset()
+    head = ask.chain.head if ask.chain is not None else 0
     for order, target in enumerate(ask.targets):
         engine = board.engine(target, ask.label) or Engine(target.backend, target.model or ask.label, Unmeasured())
-        (sights if engine.up and not engine.circuit_open else sick).append(Sight(board, engine, target, order, ask, nodes, now))
+        (sights if engine.up and not engine.circuit_open else sick).append(Sight(board, engine, target, order, ask, head, now))
     if not sights:
         return Choice(sick[0].target, "unhealthy", reasons=("no backend is healthy: the first is tried",))
     found = [option for sight in sights for option in _options(board, sight)]

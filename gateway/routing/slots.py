@@ -25,24 +25,39 @@ SAME = 1e-3
 
 
 @dataclass(slots=True)
-class _Seen:
-    """A slot, with the nodes and tokens of the prompt that it holds."""
+class Seen:
+    """A slot. nodes, tokens: of the prompt, that it holds; kept: tokens of what it holds that stay when it reads the prompt."""
 
     slot: Slot
     idle: bool
     nodes: int = 0
     tokens: int = 0
+    kept: int = 0
+
+
+def look(sight: Sight) -> list[Seen]:
+    chain, ratio, head = sight.ask.chain, sight.engine.ratio, sight.head
+    found = []
+    for slot in sight.engine.slots:
+        held, idle = slot.held, slot.flight is None and not slot.draining and not slot.foreign
+        nodes = shared(held.chain, chain, head) if held is not None and chain is not None else 0
+        if not nodes or held is None or chain is None:
+            found.append(Seen(slot, idle))
+            continue
+        tokens = reusable(held, chain, nodes, ratio)
+        found.append(Seen(slot, idle, nodes, tokens, held.tokens if nodes == len(held.chain.digests) else tokens))
+    return found
 
 
 def options(sight: Sight) -> Iterator[Option]:
-    seen = [_see(sight, slot) for slot in sight.engine.slots]
+    seen = look(sight)
     idle = [one for one in seen if one.idle]
     if sight.ask.asked_slot is not None:
         yield _asked(sight, seen[sight.ask.asked_slot % len(seen)])
         return
     cached = _cached_tokens(sight, seen)
     pins = sight.engine.pins and sight.ask.pinnable
-    pinned = [one for one in idle if pins and _may_pin(sight, one.slot)]
+    pinned = [one for one in idle if _may_pin(sight, one.slot)] if pins else []
     for tokens in {one.tokens for one in pinned}:
         one = _sacrifice(sight, [one for one in pinned if one.tokens == tokens])
         yield _going(sight, one, cached if one.slot.held else 0, pin=True)
@@ -55,30 +70,22 @@ def options(sight: Sight) -> Iterator[Option]:
     yield from _restoring(sight, idle, pins)
 
 
-def _sacrifice(sight: Sight, alike: list[_Seen]) -> _Seen:
+def _sacrifice(sight: Sight, alike: list[Seen]) -> Seen:
     """Of slots that hold as much of the prompt as each other, the one to overwrite: what it holds is worth least, or about as
     little, and was used last. Agents that take turns need that one last, so one slot is sacrificed and the others stay; who
     overwrites the oldest, or always the smallest while all grow, overwrites what is needed next, every time."""
     if len(alike) == 1:
         return alike[0]
-    lost = [sum(sight.lost(one.slot.held, _kept(one))) for one in alike]
+    lost = [sum(sight.lost(one.slot.held, one.kept)) for one in alike]
     most = min(lost) * ALIKE + SAME
     return max([one for one, cost in zip(alike, lost, strict=True) if cost <= most], key=_used)
 
 
-def _used(one: _Seen) -> float:
+def _used(one: Seen) -> float:
     return one.slot.held.used if one.slot.held is not None else float("-inf")
 
 
-def _see(sight: Sight, slot: Slot) -> _Seen:
-    held, chain = slot.held, sight.ask.chain
-    nodes = shared(held.chain, chain) if held is not None and chain is not None else 0
-    if not nodes or held is None or chain is None:
-        return _Seen(slot, slot.idle)
-    return _Seen(slot, slot.idle, nodes, reusable(held, chain, nodes, sight.engine.ratio))
-
-
-def _cached_tokens(sight: Sight, seen: list[_Seen]) -> int:
+def _cached_tokens(sight: Sight, seen: list[Seen]) -> int:
     """Tokens of the prompt in the server's cache: what is held there and is in none of the slots."""
     chain = sight.ask.chain
     nodes = sight.ask.warm.get(sight.engine.backend, 0)
@@ -92,7 +99,7 @@ def _may_pin(sight: Sight, slot: Slot) -> bool:
     return slot.held is not None or sight.engine.cache is False or not sight.ask.warm.get(sight.engine.backend)
 
 
-def servers_choice(sight: Sight, idle: list[_Seen]) -> _Seen:
+def servers_choice(sight: Sight, idle: list[Seen]) -> Seen:
     """The slot that the server takes for a request without `id_slot`; of several that were never used, the last."""
     best = max(idle, key=lambda one: one.tokens)
     if best.tokens > SIMILAR * sight.prompt:
@@ -100,15 +107,15 @@ def servers_choice(sight: Sight, idle: list[_Seen]) -> _Seen:
     return min(reversed(idle), key=_used)
 
 
-def _going(sight: Sight, one: _Seen, cached: int, *, pin: bool) -> Option:
+def _going(sight: Sight, one: Seen, cached: int, *, pin: bool) -> Option:
     option = sight.option(one.tokens, one.slot.number)
     option.pin = pin
     _count_cache(sight, option, cached)
-    sight.overwrite(option, one.slot.held, _kept(one))
+    sight.overwrite(option, one.slot.held, one.kept)
     return option
 
 
-def _waiting(sight: Sight, one: _Seen, pins: bool, cached: int) -> Option:
+def _waiting(sight: Sight, one: Seen, pins: bool, cached: int) -> Option:
     """Until a busy slot is free."""
     wait = rest(sight.engine, one.slot.free_at, sight.now)
     tokens = one.tokens if pins or one.tokens > SIMILAR * sight.prompt else 0
@@ -116,11 +123,11 @@ def _waiting(sight: Sight, one: _Seen, pins: bool, cached: int) -> Option:
     option.pin = pins
     _count_cache(sight, option, cached)
     option.replaced = one.slot.held
-    option.overwrite = sum(sight.lost(one.slot.held, _kept(one)))
+    option.overwrite = sum(sight.lost(one.slot.held, one.kept))
     return option
 
 
-def _asked(sight: Sight, one: _Seen) -> Option:
+def _asked(sight: Sight, one: Seen) -> Option:
     """The client's own `id_slot`. Out of range it is another slot: the server takes it modulo their number."""
     if one.idle:
         return _going(sight, one, 0, pin=True)
@@ -129,7 +136,7 @@ def _asked(sight: Sight, one: _Seen) -> Option:
     return option
 
 
-def _restoring(sight: Sight, idle: list[_Seen], pins: bool) -> Iterator[Option]:
+def _restoring(sight: Sight, idle: list[Seen], pins: bool) -> Iterator[Option]:
     """A snapshot that holds more than any idle slot does is put into the slot whose own prefix is worth least. Without a pin it
     must hold enough of the prompt for the server to take that slot."""
     snapshot = best_snapshot(sight) if idle else None
@@ -141,16 +148,8 @@ def _restoring(sight: Sight, idle: list[_Seen], pins: bool) -> Iterator[Option]:
     option = sight.option(snapshot.tokens, one.slot.number)
     option.pin, option.restore, option.disk = pins, snapshot, snapshot.seconds
     option.stall += snapshot.seconds * sight.streams
-    sight.overwrite(option, one.slot.held, min(_kept(one), snapshot.tokens))
+    sight.overwrite(option, one.slot.held, min(one.kept, snapshot.tokens))
     yield option
-
-
-def _kept(one: _Seen) -> int:
-    """Tokens of what the slot holds that are still there when it has read the prompt."""
-    held = one.slot.held
-    if held is None:
-        return 0
-    return held.tokens if one.nodes == len(held.chain.digests) else one.tokens
 
 
 def _count_cache(sight: Sight, option: Option, cached: int) -> None:
