@@ -28,8 +28,11 @@ _HEAD = patterns.compile(
 _INLINE = patterns.compile(r"^\s*(?:[-*]\s+)?(?:\*\*|__)?([^\s:：#*<>|][^:：<>|*\n]*?)(?:\*\*|__)?\s*[:：](?:\*\*|__)?\s+\S")
 _TAG = patterns.compile(r"^\s*<([^\s<>/!?\"]+)(?:\s[^<>\n]*)?>")
 _BRACKET = patterns.compile(r"^\s*\[([^\[\]/:]{3,40})\]\s*$")
-_BANNER = patterns.compile(r"^\s*([-=*#~<]{2,}\s*)(?i:begin|start)(?: of)?\s+([\pL][\pL _-]{2,40}?)\s*[-=*#~>]{0,40}\s*$")
-_OBJECT = patterns.compile(r"^\s*\{\s*\"([\pL_ -]{3,40})\"\s*:\s*[\[{].*[\]}]\s*\}\s*,?\s*$")
+_BANNER = patterns.compile(r"^\s*([-=*#~<]{2,}\s*)(?i:begin|start)(?: of)?\s+([\pL][\pL _-][\pL _-]+?)\s*[-=*#~>]{0,40}\s*$")
+_OBJECT = patterns.compile(r"^\s*\{\s*\"([\pL_ -][\pL_ -][\pL_ -]+)\"\s*:\s*[\[{].*[\]}]\s*\}\s*,?\s*$")
+_LONGEST = 40
+"""Characters of a name. Not a count in the pattern: RE2 would unroll the class of all letters so often, in megabytes."""
+
 _SCHEMA = patterns.compile(r"\"(?:type|properties|description|\$ref|format)\"\s*:|\"(?:string|<[^<>\"]*>|\.\.\.)\"")
 _BULLET = patterns.compile(r"^\s*(?:[-*+•]\s+|・\s*)\S")
 _NUMBERED = patterns.compile(r"^\s*(?:\d{1,3}[.)]|\(\d{1,3}\)|\[\d{1,3}\])\s+\S")
@@ -169,12 +172,13 @@ def _marked(document: Document, number: int) -> tuple[str, str, int] | None:
     if (bracket := _BRACKET.match(line)) and is_known(label := normal(bracket[1])):
         last = _closing(document, number, f"[/{bracket[1]}]")
         return (label, bracket[1], last) if last is not None else None
-    if (banner := _BANNER.match(line)) and is_known(label := normal(banner[2])):
+    if (banner := _BANNER.match(line)) and len(banner[2]) <= _LONGEST and is_known(label := normal(banner[2])):
         for last in range(number + 1, len(document.lines)):
             below = document.lines[last].lower()
             if banner[2].lower() in below and " end" in below.replace("-", " ").replace("=", " "):
                 return label, banner[2], last
-    if (one := _OBJECT.match(line)) and not _SCHEMA.search(line) and is_known(label := normal(one[1])):
+    one = _OBJECT.match(line)
+    if one and len(one[1]) <= _LONGEST and not _SCHEMA.search(line) and is_known(label := normal(one[1])):
         return label, one[1], number
     return None
 

@@ -134,13 +134,19 @@ class StreamTap:
         kept, start = [], 0
         at = len(forward) - len(whole)  # where a frame lies in `forward`; before 0 if its head was forwarded earlier
         for frame in self._framer.split(whole):
-            event, data = self._parse(frame) if len(frame) <= LOOK else (b"", b"")
             end = at + len(frame)
-            if self._reader.read(event, data) and self._hide and len(frame) <= HOLD:
+            if self._look(frame) and self._hide and len(frame) <= HOLD:
                 kept.append(forward[start:at])
                 start = end
             at = end
         return b"".join((*kept, forward[start:])) if kept else forward
+
+    def _look(self, frame: bytes) -> bool:
+        """Has the reader look at one frame, if it may say something new. The result is the reader's."""
+        if self.seen.visible and not self._has_news(frame):
+            return False
+        event, data = self._parse(frame) if len(frame) <= LOOK else (b"", b"")
+        return self._reader.read(event, data)
 
 
 class DocumentTap:

@@ -91,7 +91,7 @@ class Framer:
         """Where the last boundary from `start` on ends, 0 if there is none."""
         last = 0
         for end in self.ends:
-            at = self._held.rfind(end, start)
+            at = self._held.rfind(end, max(start, last - 2))  # only what ends behind the one that was found
             if at >= 0:
                 last = max(last, at + len(end))
         return last
