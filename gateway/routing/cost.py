@@ -67,17 +67,31 @@ class Sight:
     """One engine as one request sees it.
 
     prompt: tokens of the prompt; head: nodes of its chain before the first message; prefilling: seconds that others here still
-    need for their prompts; decoding: answers that are being generated; streams: answers in progress on the whole backend.
+    need for their prompts; decoding: answers that are being generated; leaders: requests whose beginning is saved for others;
+    streams: answers in progress on the whole backend.
     """
 
-    __slots__ = ("_known", "ask", "decoding", "engine", "head", "now", "order", "prefilling", "prompt", "streams", "target")
+    __slots__ = (
+        "_known",
+        "ask",
+        "decoding",
+        "engine",
+        "head",
+        "leaders",
+        "now",
+        "order",
+        "prefilling",
+        "prompt",
+        "streams",
+        "target",
+    )
 
     def __init__(self, board: Board, engine: Engine, target: Target, order: int, ask: Ask, head: int, now: float) -> None:
         self.engine, self.target, self.order, self.ask, self.head, self.now = engine, target, order, ask, head, now
         self.prompt = prompt_tokens(engine, ask)
-        running = engine.running.values()
-        self.prefilling = [one.warm_at - now for one in running if one.warm_at > now] if running else []
-        self.decoding = len(running) - len(self.prefilling)
+        self.prefilling = [one.warm_at - now for one in engine.running.values() if one.warm_at > now]
+        self.decoding = len(engine.running) - len(self.prefilling)
+        self.leaders = [one for one in engine.running.values() if one.lead]
         self.streams = streams(board, engine) if engine.saves or engine.snapshots else 0
         self._known: dict[int, tuple[float, float]] = {}
 

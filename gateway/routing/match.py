@@ -10,9 +10,9 @@ def shared(one: Chain, other: Chain, guess: int = 0) -> int:
     """Nodes that two chains have in common. Most pairs differ in their first node, or the other goes on where the first ends,
     or they differ behind `guess` nodes: all that is seen without a search."""
     mine, theirs = one.digests, other.digests
-    if not mine or not theirs or mine[0] != theirs[0] or one.root != other.root:
-        return 0
     count, most = len(mine), len(theirs)
+    if not count or not most or mine[0] != theirs[0]:
+        return 0
     if count <= most and mine[-1] == theirs[count - 1]:
         return count
     if 0 < guess < count and guess < most and mine[guess] != theirs[guess] and mine[guess - 1] == theirs[guess - 1]:

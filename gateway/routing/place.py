@@ -8,7 +8,6 @@ while another one can serve.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from gateway.routing import pool, slots
@@ -52,21 +51,26 @@ def choose(board: Board, ask: Ask, now: float) -> Choice:
         (sights if engine.up and not engine.circuit_open else sick).append(Sight(board, engine, target, order, ask, head, now))
     if not sights:
         return Choice(sick[0].target, "unhealthy", reasons=("no backend is healthy: the first is tried",))
-    found = [option for sight in sights for option in _options(board, sight)]
+    found: list[Option] = []
+    for sight in sights:
+        found += _options(board, sight)
     best = _think_gap(_best(board, found, ask), ask, now)
     choice = _choice(best, _decision(board, best, found, ask), ask, now)
     return _lead(choice, next(sight for sight in sights if sight.engine is best.engine), best)
 
 
-def _options(board: Board, sight: Sight) -> Iterator[Option]:
+def _options(board: Board, sight: Sight) -> list[Option]:
+    engine = sight.engine
+    by_slot = engine.slots and (engine.mode == "kept" or sight.ask.asked_slot is not None)
+    found = list(slots.options(sight) if by_slot else pool.options(sight))
     limit = limit_of(board, sight)
-    by_slot = sight.engine.slots and (sight.engine.mode == "kept" or sight.ask.asked_slot is not None)
-    for option in slots.options(sight) if by_slot else pool.options(sight):
-        if limit is not None:
+    if limit is not None:
+        for option in found:
             option.hard, option.hold = True, option.hold or limit.why
             option.wait = max(option.wait, limit.seconds)
-        yield option
-    yield from pool.leading(sight)
+    if sight.leaders:
+        found += pool.leading(sight)
+    return found
 
 
 def _best(board: Board, found: list[Option], ask: Ask) -> Option:
@@ -161,7 +165,7 @@ def _lead(choice: Choice, sight: Sight, best: Option) -> Choice:
         return choice
     if sight.streams * disk_seconds(engine, tokens) > LEAD_STALL:
         return choice
-    if any(one.lead and one.chain and shared(one.chain, chain) >= one.lead for one in engine.running.values()):
+    if any(one.chain and shared(one.chain, chain) >= one.lead for one in sight.leaders):
         return choice
     words = (*choice.reasons, f"the first {tokens} tokens are computed first and saved for others")
     return replace(choice, decision="lead", lead=chain.head, reasons=words)

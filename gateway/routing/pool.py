@@ -112,8 +112,8 @@ def leading(sight: Sight) -> Iterator[Option]:
     chain = sight.ask.chain
     if chain is None:
         return
-    for one in sight.engine.running.values():
-        if one.chain is None or not one.lead or sight.now > one.warm_at + LATE:
+    for one in sight.leaders:
+        if one.chain is None or sight.now > one.warm_at + LATE:
             continue
         if shared(one.chain, chain) >= one.lead and chain.digests[one.lead - 1] not in sight.engine.snapshots:
             yield sight.option(_tokens(sight, one.lead), wait=max(one.warm_at - sight.now, SOON), hold="wait_prefix")

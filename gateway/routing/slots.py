@@ -7,21 +7,20 @@ was idle for longest. Both ways it looks into its cache in memory, except where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gateway.prefix.chain import Chain
 from gateway.routing.board import Slot
 from gateway.routing.cost import Option, Sight, best_snapshot, rest
 from gateway.routing.match import reusable, shared, tokens_at
+from gateway.routing.worth import need
 
 SIMILAR = 0.1
 """Share of the prompt above which llama.cpp takes a slot for its prefix (`--slot-prompt-similarity`)."""
 
 ALIKE = 1.33
-"""Prefixes are worth about the same up to this ratio, or"""
-
-SAME = 1e-3
-"""up to a difference of so many seconds."""
+"""Prefixes are worth about the same up to this ratio."""
 
 
 @dataclass(slots=True)
@@ -35,39 +34,41 @@ class Seen:
     kept: int = 0
 
 
-def look(sight: Sight) -> list[Seen]:
-    chain, ratio, head = sight.ask.chain, sight.engine.ratio, sight.head
-    found = []
-    for slot in sight.engine.slots:
-        held, idle = slot.held, slot.flight is None and not slot.draining and not slot.foreign
-        nodes = shared(held.chain, chain, head) if held is not None and chain is not None else 0
-        if not nodes or held is None or chain is None:
-            found.append(Seen(slot, idle))
-            continue
-        tokens = reusable(held, chain, nodes, ratio)
-        found.append(Seen(slot, idle, nodes, tokens, held.tokens if nodes == len(held.chain.digests) else tokens))
+def options(sight: Sight) -> Iterable[Option]:
+    engine, ask = sight.engine, sight.ask
+    if ask.asked_slot is not None:
+        slot = engine.slots[ask.asked_slot % len(engine.slots)]
+        return [_asked(sight, _see(slot, ask.chain, sight.head, engine.ratio))]
+    seen = [_see(slot, ask.chain, sight.head, engine.ratio) for slot in engine.slots]
+    idle = [one for one in seen if one.idle]
+    cached = _cached_tokens(sight, seen)
+    pins = engine.pins and ask.pinnable
+    pinned = [one for one in idle if _may_pin(sight, one.slot)] if pins else []
+    found = [_going(sight, one, cached if one.slot.held else 0, pin=True) for one in _sacrifices(sight, pinned)]
+    if len(pinned) < len(idle):
+        found.append(_going(sight, servers_choice(sight, idle), cached, pin=False))
+    most = max([one.tokens for one in idle], default=-1)
+    found += [_waiting(sight, one, pins, cached) for one in seen if not one.idle and one.tokens > most]
+    if engine.snapshots and idle:
+        found += _restoring(sight, idle, pins)
     return found
 
 
-def options(sight: Sight) -> Iterator[Option]:
-    seen = look(sight)
-    idle = [one for one in seen if one.idle]
-    if sight.ask.asked_slot is not None:
-        yield _asked(sight, seen[sight.ask.asked_slot % len(seen)])
-        return
-    cached = _cached_tokens(sight, seen)
-    pins = sight.engine.pins and sight.ask.pinnable
-    pinned = [one for one in idle if _may_pin(sight, one.slot)] if pins else []
-    for tokens in {one.tokens for one in pinned}:
-        one = _sacrifice(sight, [one for one in pinned if one.tokens == tokens])
-        yield _going(sight, one, cached if one.slot.held else 0, pin=True)
-    if len(pinned) < len(idle):
-        yield _going(sight, servers_choice(sight, idle), cached, pin=False)
-    most = max([one.tokens for one in idle], default=-1)
-    for one in seen:
-        if not one.idle and one.tokens > most:
-            yield _waiting(sight, one, pins, cached)
-    yield from _restoring(sight, idle, pins)
+def _see(slot: Slot, chain: Chain | None, head: int, ratio: float) -> Seen:
+    held = slot.held
+    idle = slot.flight is None and not slot.draining and not slot.foreign
+    if held is None or chain is None or not (nodes := shared(held.chain, chain, head)):
+        return Seen(slot, idle)
+    if nodes == len(held.chain.digests):
+        return Seen(slot, idle, nodes, reusable(held, chain, nodes, ratio), held.tokens)
+    tokens = int(chain.sizes[nodes - 1] * ratio)
+    return Seen(slot, idle, nodes, tokens, tokens)
+
+
+def _sacrifices(sight: Sight, slots: list[Seen]) -> Iterator[Seen]:
+    """For each length of the prompt that slots hold, the one of them to overwrite."""
+    for tokens in {one.tokens for one in slots}:
+        yield _sacrifice(sight, [one for one in slots if one.tokens == tokens])
 
 
 def _sacrifice(sight: Sight, alike: list[Seen]) -> Seen:
@@ -76,9 +77,19 @@ def _sacrifice(sight: Sight, alike: list[Seen]) -> Seen:
     overwrites the oldest, or always the smallest while all grow, overwrites what is needed next, every time."""
     if len(alike) == 1:
         return alike[0]
-    lost = [sum(sight.lost(one.slot.held, one.kept)) for one in alike]
-    most = min(lost) * ALIKE + SAME
-    return max([one for one, cost in zip(alike, lost, strict=True) if cost <= most], key=_used)
+    lost = [_stake(sight, one) for one in alike]
+    most = min(lost) * ALIKE
+    return max([one for one, stake in zip(alike, lost, strict=True) if stake <= most], key=_used)
+
+
+def _stake(sight: Sight, one: Seen) -> float:
+    """What is lost with what a slot holds. Without snapshots tokens tell that as well as the seconds to read them."""
+    held = one.slot.held
+    if held is None or one.kept >= held.tokens:
+        return 0.0
+    if sight.engine.snapshots or sight.engine.saves:
+        return sum(sight.lost(held, one.kept))
+    return need(held, sight.now) * (held.tokens - one.kept)
 
 
 def _used(one: Seen) -> float:
@@ -139,7 +150,7 @@ def _asked(sight: Sight, one: Seen) -> Option:
 def _restoring(sight: Sight, idle: list[Seen], pins: bool) -> Iterator[Option]:
     """A snapshot that holds more than any idle slot does is put into the slot whose own prefix is worth least. Without a pin it
     must hold enough of the prompt for the server to take that slot."""
-    snapshot = best_snapshot(sight) if idle else None
+    snapshot = best_snapshot(sight)
     if snapshot is None or snapshot.nodes <= max(one.nodes for one in idle):
         return
     if not pins and snapshot.tokens <= SIMILAR * sight.prompt:

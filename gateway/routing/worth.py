@@ -53,8 +53,8 @@ def loss(engine: Engine, held: Held, kept: int) -> float:
     """Seconds to get a prefix back of which so many tokens are kept: by reading, or from a snapshot and reading the rest. Not
     counted is that the server may have a copy in a cache."""
     seconds = reading(engine, kept, held.tokens)
-    if seconds and (snapshot := saved(engine, held.chain)) is not None and snapshot.tokens > kept:
-        seconds = min(seconds, snapshot.seconds + reading(engine, snapshot.tokens, held.tokens))
+    if engine.snapshots and (snapshot := saved(engine, held.chain)) is not None and snapshot.tokens > kept:
+        return min(seconds, snapshot.seconds + reading(engine, snapshot.tokens, held.tokens))
     return seconds
 
 
