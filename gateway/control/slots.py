@@ -53,7 +53,7 @@ class SlotPoller:
     def __init__(self, seats: Seating, bus: Bus, clock: Clock, supervisor: Supervisor):
         self._seats, self._clock, self._supervisor = seats, clock, supervisor
         self._watched: dict[str, tuple[Backend, Watch]] = {}
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_event, RequestStarted, RequestLeft)
 
     async def apply(self, backends: Mapping[str, Backend], addresses: Mapping[str, Address]) -> None:
         """Look at these backends and no others."""

@@ -46,6 +46,8 @@ FOREIGN_ADVICE = (
 class Seats:
     """rates: what was learned of how fast a backend reads."""
 
+    hears = (RequestStarted, RequestLeft, BackendProbed, BackendGone, CircuitChanged)
+
     def __init__(self, bus: Bus, clock: Clock, rates: Rates) -> None:
         self.board = Board()
         self._bus, self._clock = bus, clock
@@ -250,10 +252,11 @@ class Seats:
 
     def expected(self, backend: str, model: str, chain: Chain) -> int | None:
         """Tokens that are expected to be reused by what the slots hold; None: no slot model here."""
-        engine = self._engines.known(backend, model)
-        if engine is None or not engine.slots:
+        server = self._engines.servers.get(backend)
+        if server is None or not server.total:
             return None
-        shadow, prompt = self._engines.servers[backend].shadow, round(chain.size * engine.ratio)
+        engine = self.engine(backend, model)
+        shadow, prompt = server.shadow, round(chain.size * engine.ratio)
         return shadow.foresee(chain, prompt, None, caches=engine.cache is not False).reused
 
     def set_snapshots(self, backend: str, model: str, snapshots: Mapping[bytes, Snapshot], saves: bool) -> None:

@@ -54,11 +54,6 @@ class Engines:
             self._update(server, engine)
         return engine
 
-    def known(self, backend: str, model: str) -> Engine | None:
-        """The same, if there is one."""
-        server = self.servers.get(backend)
-        return self._board.engines.get(server.key(model)) if server else None
-
     def learned(self, engine: Engine) -> Learned:
         return self._learned.setdefault((engine.backend, engine.model), Learned())
 

@@ -46,10 +46,10 @@ def correct(server: Server, leases: Sequence[Lease], look: Look) -> bool:
     if any(lease.taken > look.asked for lease in leases) or any(one.left > look.asked for one in server.ended):
         return False
     stranger = _more_than_ours(server, rows, news)
-    given = {row.number for row in news}
+    given = {row.number for row in news} | {number for number, row in server.rows.items() if row.busy}
     _find_busy(server, leases, look, given)
-    _end_drains(server, rows, given)
-    _check_idle(server, rows, given)
+    drained = _end_drains(server, leases, rows, given)
+    _check_idle(server, rows, given, drained)
     server.unseen = max(0, server.open - sum(row.busy for row in rows.values()))
     server.rows, server.tasks, server.in_turn = dict(rows), 0, server.open <= 1
     server.ended.clear()
@@ -114,15 +114,21 @@ def _move_drain(server: Server, number: int, slot: Slot) -> None:
     slot.draining, slot.held = True, None
 
 
-def _end_drains(server: Server, rows: Rows, given: set[int]) -> None:
-    """Slots that have stopped since their client left: as much of the prompt is there as the count says."""
+def _end_drains(server: Server, leases: Sequence[Lease], rows: Rows, given: set[int]) -> set[int]:
+    """Slots that have stopped since their client left: as much of the prompt is there as the count says. Returns which."""
+    stopped = set()
+    others: list[Ended | Lease] = [*server.ended, *server.drains.values(), *leases]
     for slot in server.shadow.slots:
-        ended, row = server.drains.get(slot.number), rows[slot.number]
-        if ended is None or row.busy:
+        one, row = server.drains.get(slot.number), rows[slot.number]
+        if one is None or row.busy:
             continue
         del server.drains[slot.number]
         slot.draining = False
-        slot.held = _read_so_far(ended, row.tokens) if slot.number in given else ended.before
+        left = _read_so_far(one, row.tokens) if slot.number in given else one.before
+        rivals = [other.content for other in others if other is not one and other.content and not (one.pinned and other.pinned)]
+        slot.held = agreed(left, rivals) if left else None
+        stopped.add(slot.number)
+    return stopped
 
 
 def _read_so_far(ended: Ended, tokens: int) -> Content | None:
@@ -137,7 +143,7 @@ def _read_so_far(ended: Ended, tokens: int) -> Content | None:
     return replace(left, tokens=tokens) if left is not None else None
 
 
-def _check_idle(server: Server, rows: Rows, given: set[int]) -> None:
+def _check_idle(server: Server, rows: Rows, given: set[int], drained: set[int]) -> None:
     """What idle slots are believed to hold must be what they hold by the count, and by who was there last."""
     last = {one.slot: one for one in server.ended if one.slot is not None}
     lost = [one for one in server.ended if one.slot is None]
@@ -149,6 +155,8 @@ def _check_idle(server: Server, rows: Rows, given: set[int]) -> None:
         slot.foreign = False
         if row.tokens == 0:
             _emptied(server, slot)
+        elif slot.number in drained:
+            slot.held = slot.held if _fits(held(slot), row) else None
         elif slot.number not in given:
             if one is not None and slot.held is one.content:  # it never was there
                 lost.append(one)
@@ -157,8 +165,8 @@ def _check_idle(server: Server, rows: Rows, given: set[int]) -> None:
         elif one is None or not (one.sure and _fits(one.content, row)):
             lost += [one] if one is not None else []
             wrong.append(slot)
-        elif not one.pinned:
-            slot.held = _certain(one, row, server.ended)
+        else:
+            slot.held = _certain(one, row, [other for other in server.ended if not (one.pinned and other.pinned)])
     for slot in wrong:
         row = rows[slot.number]
         fitting = [one for one in lost if one.sure and one.content is not None and _fits(one.content, row)]
