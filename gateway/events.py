@@ -64,6 +64,13 @@ class CircuitChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BackendRefused:
+    """Nobody listens at the backend's address: there is no server, so that what it held is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class BoardChanged:
     """Something has changed at a backend by which a request that waits might now be placed."""
 
@@ -167,6 +174,7 @@ Event = (
     | BackendProbed
     | BackendGone
     | CircuitChanged
+    | BackendRefused
     | SnapshotDone
     | SnapshotsChanged
     | BoardChanged

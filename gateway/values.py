@@ -142,6 +142,9 @@ class Record:
     session, route: short digests, "" where there was no prompt to look at; expected: prompt tokens that were expected to be
     reused when it was sent, None where that is unknown; reason: why more was computed than had to be, None if nothing was lost,
     with the section of the prompt that it concerns and its cost; saved: seconds of prefill saved, by SAVERS; edits: by rule.
+
+    slot: that it was expected to get, None where that is not known; waited_for: what it was held for at last, None if it was
+    not; costs: of the place that was chosen, in milliseconds by term; reasons: why it was chosen, in words.
     """
 
     id: str
@@ -175,3 +178,7 @@ class Record:
     lost_seconds: float | None = None
     saved: Mapping[str, float] = field(default_factory=dict)
     edits: Mapping[str, int] = field(default_factory=dict)
+    slot: int | None = None
+    waited_for: str | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()

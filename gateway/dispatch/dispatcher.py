@@ -1,39 +1,49 @@
-"""The one way to a backend: admission, connection, retries, and who is told about it.
+"""The one way to a backend: a place, what must be done to its slot before, the connection, retries, and who is told about it.
 
-A request is tried on its targets in order. Another try is made only while not one byte of an answer has been seen: where too
-many wait already, after a connection that could not be made, and after "503 loading", which is waited for when there is nowhere
-else to go.
+A request that routing knows of goes where the scheduler says; one that is small or unknown goes to its places in their order.
+Another try is made only while not one byte of an answer has been seen: after a connection that could not be made, and after
+"503 loading", which is waited for when there is nowhere else to go.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
-import orjson
 
 from gateway.backends.base import Kind
-from gateway.dispatch.admission import Admission
 from gateway.dispatch.deadline import Deadline
 from gateway.dispatch.flight import Flight
 from gateway.dispatch.held import Held
+from gateway.dispatch.loading import unless_loading
 from gateway.dispatch.plan import Order, Place
 from gateway.dispatch.reading import Body
+from gateway.dispatch.scheduler import Scheduler, Seating
 from gateway.dispatch.upstream import Upstream
 from gateway.errors import Busy, Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
-from gateway.events import BackendProbed, Bus, RequestLeft, RequestStarted
+from gateway.events import BackendRefused, Bus, RequestLeft, RequestStarted
+from gateway.routing.board import Ask, Choice
 from gateway.state.fleet import BackendState, Fleet
-from gateway.values import Target
-from gateway.wire.inflate import Undecodable
+from gateway.values import Target, Usage
 
 LOADING_LIMIT = 120.0  # seconds to wait for a model that is being loaded
 LOADING_PAUSE = (0.25, 2.0)  # first and longest pause between two looks
 REFUSED_PAUSE = 0.5  # one more round after all targets refused: a server that is just being restarted
-MAX_ERROR = 64 << 10  # bytes of a 503 that are read to see what it says
+
+
+class Snapshots(Protocol):
+    """What the dispatcher needs of `gateway.dispatch.snapshots.Snapshots`."""
+
+    async def prepare(self, place: Place, choice: Choice, order: Order, ask: Ask) -> Choice: ...
+
+    def turn(self, place: Place, choice: Choice, ask: Ask) -> AbstractAsyncContextManager[Choice]: ...
+
+    def judged(self, choice: Choice, usage: Usage) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,33 @@ class Reply:
     kind: Kind
     first_byte: float  # limits of this backend, in seconds
     idle: float
+
+
+@dataclass(slots=True)
+class Try:
+    """One try at one place. choice, ask: None where routing was not asked; sent: the backend may have begun to work on it;
+    broken: it closed the connection."""
+
+    place: Place
+    choice: Choice | None = None
+    ask: Ask | None = None
+    sent: bool = False
+    response: aiohttp.ClientResponse | None = None
+    broken: bool = False
+
+    def close(self) -> None:
+        """Close the connection, unless it is free for others already."""
+        if self.response is not None:
+            self.broken = self.response.content.exception() is not None
+            self.response.close()
+
+    def finished(self, flight: Flight) -> bool:
+        """Whether the backend has ended its work by itself: it answered to the end, or with an error, or closed the
+        connection. Else it may go on for a while, because a client that leaves is not noticed at once."""
+        response = self.response
+        if response is None:
+            return self.broken
+        return self.broken or flight.outcome == "ok" or response.status >= 400 or response.content.at_eof()
 
 
 class Opening:
@@ -67,19 +104,22 @@ class Opening:
 
 
 class Dispatcher:
-    """Owns the gates; sends through the one upstream client."""
+    """Sends through the one upstream client; tells the seats what becomes of who got one. snapshots: None: there are none."""
 
-    def __init__(self, fleet: Fleet, upstream: Upstream, bus: Bus):
+    def __init__(
+        self,
+        fleet: Fleet,
+        upstream: Upstream,
+        bus: Bus,
+        scheduler: Scheduler,
+        seats: Seating,
+        snapshots: Snapshots | None = None,
+    ):
         self._fleet, self._upstream, self._bus = fleet, upstream, bus
-        self._admission = Admission()
-        bus.subscribe(self._on_event)
+        self._scheduler, self._seats, self._snapshots = scheduler, seats, snapshots
 
     def waiting(self, backend: str) -> int:
-        return self._admission.waiting(backend)
-
-    def load(self, backend: str) -> int:
-        """Requests that a new one would have to share this backend with, or wait behind."""
-        return self._fleet.load(backend) + self.waiting(backend)
+        return self._scheduler.waiting(backend)
 
     def open(self, order: Order, flight: Flight, deadline: Deadline) -> Opening:
         """Entering raises Refusal or UpstreamError (also for a deadline's sake Expired, from the caller's own deadline)."""
@@ -87,22 +127,27 @@ class Dispatcher:
 
     async def first_that_answers(self, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, Held]:
         """For `Opening`. Raises as `open` does."""
-        waited, pause = 0.0, LOADING_PAUSE[0]
+        waited, pause, tries = 0.0, LOADING_PAUSE[0], 0
         while True:
             loading, failure, full = None, None, None
-            for place in order.places:
-                if failure or loading or waited:
-                    flight.retries += 1
+            places = self._healthy_first(order)
+            while places:
                 try:
-                    return await self._try(place, order, flight, deadline)
+                    one = await self._choose(places, order, flight, deadline)
                 except Busy as error:
-                    full = full or error
+                    full = error
+                    break
+                flight.retries += tries > 0
+                tries += 1
+                try:
+                    return await self._try(one, order, flight, deadline)
                 except UpstreamLoading as error:
                     loading = loading or error
                 except UpstreamError as error:
                     failure = failure or error
                     if order.single_use or not isinstance(error, Unreachable):
                         raise
+                places = [place for place in places if place.state.name != one.place.state.name]
             if full and loading is None:
                 raise full
             if loading is None and (waited or not isinstance(failure, Unreachable)):
@@ -114,54 +159,86 @@ class Dispatcher:
             await asyncio.sleep(pause)
             waited += pause
 
-    async def _try(self, place: Place, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, Held]:
-        """One try at one target. What it holds (a place, the count, the connection) comes with the reply, to be given back when
+    def _healthy_first(self, order: Order) -> list[Place]:
+        """For who goes in turn; for who is placed the order is only what the names prefer."""
+        if order.ask is not None or len(order.places) < 2:
+            return list(order.places)
+        well = {one.name for one in self._fleet.view.backends if one.up and not one.circuit_open}
+        return sorted(order.places, key=lambda place: place.state.name not in well)
+
+    async def _choose(self, places: list[Place], order: Order, flight: Flight, deadline: Deadline) -> Try:
+        """The next place, and the seat there if routing is asked for one. Raises Busy."""
+        if order.ask is None:
+            return Try(places[0])
+        deadline.move(max(place.state.config.timeouts.first_byte for place in places), "queue")
+        able = [order.first] if order.first in places and order.first is not None else places
+        ask = replace(order.ask, targets=tuple(place.known_as for place in able), held=flight.queue)
+        began = flight.clock.now()
+        try:
+            choice = await self._scheduler.place(ask, flight.number, order.queue, order.warm, flight.waits)
+        finally:
+            flight.queue += flight.clock.now() - began
+        flight.goes(choice)
+        place = next((place for place in able if place.known_as == choice.target), able[0])
+        return Try(place, choice, ask)
+
+    async def _try(self, one: Try, order: Order, flight: Flight, deadline: Deadline) -> tuple[Reply, Held]:
+        """One try at one target. What it holds (a seat, the count, the connection) comes with the reply, to be given back when
         that is done with; it is given back at once when there is none."""
         held = Held()
+        if one.choice is not None:
+            flight.tell_first = partial(self._seats.first, flight.number)
+            held.keep(partial(self._leave, one, flight))
         try:
-            return await self._ask(place, order, flight, deadline, held), held
+            return await self._ask(one, order, flight, deadline, held), held
         except BaseException:
             held.release()
             raise
 
-    async def _ask(self, place: Place, order: Order, flight: Flight, deadline: Deadline, held: Held) -> Reply:
-        state, limits = place.state, place.state.config.timeouts
-        deadline.move(limits.first_byte, "queue")
-        if order.gated:
-            began = flight.clock.now()
-            model = place.target.model or order.label
-            try:
-                held.keep(await self._admission.enter(state.name, model, self._capacity(state), order.queue))
-            finally:
-                flight.queue += flight.clock.now() - began
+    async def _ask(self, one: Try, order: Order, flight: Flight, deadline: Deadline, held: Held) -> Reply:
+        state, limits = one.place.state, one.place.state.config.timeouts
         self._start(state, flight)
         held.keep(partial(self._stop, state, flight))
         deadline.move(limits.first_byte, "upstream")
-        response = await self._send(place, order)
-        held.keep(response.close)
+        response = one.response = await self._begin(one, order, flight)
+        held.keep(one.close)
         body = Body(response, decode=order.decode)
         flight.headers_at = flight.clock.now()
         self._fleet.succeeded(state.name)
-        head = await self._unless_loading(body, state) if response.status == 503 and order.gated else b""
-        return Reply(response, body, head, place.target, state.kind, limits.first_byte, limits.idle)
+        head = b""
+        if response.status == 503 and order.ask is not None:
+            try:
+                head = await unless_loading(body, state.name)
+            except UpstreamLoading:
+                one.sent = False
+                raise
+        return Reply(response, body, head, one.place.target, state.kind, limits.first_byte, limits.idle)
 
-    async def _send(self, place: Place, order: Order) -> aiohttp.ClientResponse:
-        kind = place.state.kind
+    async def _begin(self, one: Try, order: Order, flight: Flight) -> aiohttp.ClientResponse:
+        """Prepare the slot, and send; where it must be so, nobody else starts at this backend in between."""
+        if self._snapshots is None or one.choice is None or one.ask is None:
+            return await self._send(one, order)
+        prepared = await self._snapshots.prepare(one.place, one.choice, order, one.ask)
+        async with self._snapshots.turn(one.place, prepared, one.ask) as one.choice:
+            flight.goes(one.choice)
+            return await self._send(one, order)
+
+    async def _send(self, one: Try, order: Order) -> aiohttp.ClientResponse:
+        target, kind, choice = one.place.target, one.place.state.kind, one.choice
+        slot = choice.slot if choice is not None and choice.pin else None
+        path_query, headers, body = order.path_query(target, kind), order.headers(target, kind), order.body(target, kind, slot)
+        one.sent = True
         try:
-            return await self._upstream.send(
-                order.method,
-                place.address,
-                order.path_query(place.target, kind),
-                order.headers(place.target, kind),
-                order.body(place.target, kind),
-            )
-        except Unreachable:
-            self._fleet.failed(place.state.name)
+            return await self._upstream.send(order.method, one.place.address, path_query, headers, body)
+        except UpstreamDied:
+            one.broken = True
             raise
-
-    def _on_event(self, event: object) -> None:
-        if isinstance(event, BackendProbed) and (state := self._fleet.states.get(event.name)):
-            self._admission.resize(event.name, self._capacity(state))
+        except Unreachable as error:
+            one.sent = False
+            self._fleet.failed(one.place.state.name)
+            if _refused(error):
+                self._bus.publish(BackendRefused(one.place.state.name))
+            raise
 
     def _start(self, state: BackendState, flight: Flight) -> None:
         """Count the request as in flight at this backend, and say so outward."""
@@ -173,32 +250,18 @@ class Dispatcher:
         state.in_flight -= 1
         self._bus.publish(RequestLeft(flight.id, state.name, flight.number))
 
-    def _capacity(self, state: BackendState) -> int | None:
-        """What the server says that it works on at once; else what the configuration says; else no limit of ours."""
-        seen = state.good.slots if state.good else None
-        return seen if seen is not None else state.config.parallel
-
-    async def _unless_loading(self, body: Body, state: BackendState) -> bytes:
-        """llama-server answers 503 to everything while it reads its model; any other 503 is the client's to see.
-
-        Returns the beginning of the body, which has been read to find that out. Raises UpstreamLoading.
-        """
-        head = b""
-        try:
-            while len(head) < MAX_ERROR and (piece := await body.read()):
-                head += piece
-        except (aiohttp.ClientError, OSError, Undecodable) as error:
-            raise UpstreamDied(f"{state.name} closed the connection before its answer was complete.") from error
-        if says_loading(head):
-            raise UpstreamLoading(f"{state.name} is still loading its model; try again in a moment.", retry_after=5)
-        return head
+    def _leave(self, one: Try, flight: Flight) -> None:
+        """Give the seat back. What was never sent, or answered with "loading", has left nothing behind."""
+        flight.tell_first = None
+        if not one.sent:
+            self._seats.drop(flight.number)
+            return
+        answered = flight.first is not None or flight.usage.prompt is not None
+        self._seats.leave(flight.number, flight.usage if answered else None, finished=one.finished(flight))
+        if self._snapshots is not None and one.choice is not None and answered:
+            self._snapshots.judged(one.choice, flight.usage)
 
 
-def says_loading(body: bytes) -> bool:
-    try:
-        error = orjson.loads(body)["error"]
-    except (ValueError, KeyError, TypeError):
-        return False
-    if isinstance(error, dict):
-        return error.get("type") == "unavailable_error" or "loading" in str(error.get("message", "")).lower()
-    return isinstance(error, str) and "loading" in error.lower()
+def _refused(error: Unreachable) -> bool:
+    """Whether nobody listens there: no server, so nothing of what it held either."""
+    return isinstance(getattr(error.__cause__, "os_error", None), ConnectionRefusedError)

@@ -5,21 +5,27 @@ One writer: the handler that serves the request (relay or warm-up, and dispatch 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from gateway.clock import Clock
+from gateway.routing.board import Choice
 from gateway.state.trace import Trace
 from gateway.values import Client, First, Outcome, Record, Usage
 
 _NUMBERS = count(1)
+
+NO_REASON = ("only", "order")
+"""Decisions that say no more than the name of the model."""
 
 
 @dataclass(slots=True)
 class Flight:
     """Times are monotonic seconds. read: the request had been read completely (TTFT counts from here); edits: what was changed
     in the prompt, as the reply's header tells it; trace: what is known of its prompt, None if it has none; number: unlike any
-    other flight's, which an id that the client brings need not be.
+    other flight's, which an id that the client brings need not be; choice: where it goes, None while it waits or where routing
+    was not asked; waited_for: the decision by which it was held last; tell_first: hears of the first content.
     """
 
     id: str
@@ -50,6 +56,9 @@ class Flight:
     outcome: Outcome = "internal_error"
     error: str | None = None
     number: int = field(default_factory=_NUMBERS.__next__)
+    choice: Choice | None = None
+    waited_for: str | None = None
+    tell_first: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self.begun, self.wall = self.clock.now(), self.clock.wall()
@@ -69,12 +78,25 @@ class Flight:
         """The first content-bearing event has passed."""
         if self.first is None:
             self.first, self.first_at = first, self.clock.now()
+            if self.tell_first is not None:
+                self.tell_first()
+
+    def waits(self, choice: Choice) -> None:
+        """It is held, for now."""
+        self.waited_for = choice.decision
+
+    def goes(self, choice: Choice) -> None:
+        """It has a place. What was known from the name alone says more than that there was no other reason."""
+        self.choice = choice
+        if self.decision is None or choice.decision not in NO_REASON:
+            self.decision = choice.decision
 
     def ends(self, status: int, outcome: Outcome, error: str | None = None) -> None:
         self.status, self.outcome, self.error = status, outcome, error
 
     def record(self) -> Record:
         since = self.read if self.read is not None else self.begun
+        choice = self.choice
         return Record(
             id=self.id,
             started=self.wall,
@@ -98,4 +120,8 @@ class Flight:
             usage=self.usage,
             retries=self.retries,
             error=self.error,
+            slot=choice.slot if choice is not None else None,
+            waited_for=self.waited_for,
+            costs=choice.costs if choice is not None else {},
+            reasons=choice.reasons if choice is not None else (),
         )

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gateway.clock import Clock
+from gateway.dispatch.plan import Warm
 from gateway.errors import Busy
 from gateway.events import BoardChanged, Bus
 from gateway.routing.board import Ask, Board, Choice, Engine
-from gateway.values import Target
+from gateway.values import Target, Usage
 
 log = logging.getLogger("warmgate.routing")
 
@@ -27,15 +28,20 @@ LOOK_AGAIN = 5.0
 LEAST_PAUSE = 0.02
 """Seconds between two looks for no other reason than time."""
 
+WAITS_FOR_MODEL = "wait_model"
+"""The decision of a request that waits for the answers of a model that its own would push out."""
+
+LEAST_TURN = 5.0
+"""Seconds for which a model that is loaded may take new requests while another one is waited for, at the least."""
+
 RETRY_AFTER = (1, 60)
 """Least and most seconds after which a client that was refused is told to come again."""
 
-Warm = Callable[[], Mapping[str, int]]
-"""How many nodes of the chain each backend holds, as is known now."""
+Tell = Callable[[Choice], None]
 
 
 class Seating(Protocol):
-    """What the scheduler needs of `gateway.state.board.Seats`."""
+    """What dispatch needs of `gateway.state.board.Seats`."""
 
     board: Board
 
@@ -43,8 +49,12 @@ class Seating(Protocol):
 
     def take(self, number: int, ask: Ask, choice: Choice, place: tuple[str, str]) -> None: ...
 
+    def first(self, number: int) -> None: ...
+
+    def leave(self, number: int, usage: Usage | None, *, finished: bool) -> None: ...
+
     def drop(self, number: int) -> None:
-        """The request was placed, and never sent."""
+        """The request was placed, and left nothing there: it was never sent, or refused before it was looked at."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,11 +67,20 @@ class Waiter:
     since: float
     hold: Choice
     warm: Warm | None
+    tell: Tell | None
     look: float = 0.0
     turn: asyncio.Future[Choice] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def may_go_to(self, backends: set[str]) -> bool:
         return any(target.backend in backends for target in self.ask.targets)
+
+
+class Beside(Protocol):
+    """What the scheduler needs of `gateway.dispatch.evictions.Evictions`."""
+
+    def mark(self, engine: Engine) -> None: ...
+
+    def taken(self, engine: Engine) -> None: ...
 
 
 Choose = Callable[[Board, Ask, float], Choice]
@@ -71,22 +90,23 @@ Order = Callable[[Board, Sequence[Waiter], float], Sequence[Waiter]]
 class Scheduler:
     """One writer of the waiting list, and of the board's `Engine.waiting`: this class, on the event loop."""
 
-    def __init__(self, seats: Seating, bus: Bus, clock: Clock, choose: Choose, order: Order):
-        self._seats, self._clock = seats, clock
+    def __init__(self, seats: Seating, evictions: Beside, bus: Bus, clock: Clock, choose: Choose, order: Order):
+        self._seats, self._evictions, self._clock = seats, evictions, clock
         self._choose, self._order = choose, order
         self._waiting: dict[int, Waiter] = {}
         self._changed: set[str] = set()  # backends that have not been looked at since they changed
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0  # when the timer rings
         self._failed = False
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_event, BoardChanged)
 
     def waiting(self, backend: str) -> int:
         """Requests that wait for this backend."""
         return sum(waiter.hold.target.backend == backend for waiter in self._waiting.values())
 
-    async def place(self, ask: Ask, number: int, queue: int, warm: Warm | None = None) -> Choice:
-        """Where the request goes; it has its seat there already. number: its flight's; warm: renews `ask.warm` after a wait.
+    async def place(self, ask: Ask, number: int, queue: int, warm: Warm | None = None, tell: Tell | None = None) -> Choice:
+        """Where the request goes; it has its seat there already. number: its flight's; warm: renews `ask.warm` after a wait;
+        tell: hears for what it waits.
 
         Raises Busy if it had to wait where `queue` others do already. The caller bounds the wait by its deadline.
         """
@@ -97,9 +117,9 @@ class Scheduler:
         if not choice.hold:
             self._take(ask, number, choice)
             return choice
-        waiter = self._waiting[number] = Waiter(ask, number, now - ask.held, choice, warm)
+        waiter = self._waiting[number] = Waiter(ask, number, now - ask.held, choice, warm, tell)
         self._count(choice.target, 1)
-        self._plan(waiter, now)
+        self._hold(waiter, choice, now)
         try:
             return await waiter.turn
         except asyncio.CancelledError:
@@ -141,28 +161,34 @@ class Scheduler:
         self._changed.add(event.backend)
 
     def _look(self) -> None:
-        """Place whom it is possible to place now, of those whom a change or the time concerns."""
+        """Place whom it is possible to place now, of those whom a change or the time concerns. Each sees those who go before
+        it as waiting, and nobody else."""
         changed, self._changed = self._changed, set()
         now = self._clock.now()
-        due = [one for one in self._waiting.values() if not one.turn.done() and (one.look <= now or one.may_go_to(changed))]
-        for waiter in self._sorted(due, now):
-            if self._all_full(waiter.ask):
-                waiter.look = now + LOOK_AGAIN
-                continue
-            waiter.ask.held = now - waiter.since
-            if waiter.warm is not None:
-                waiter.ask.warm = waiter.warm()
-            choice = self._decide(waiter.ask, now)
-            if choice.hold:
-                self._count(waiter.hold.target, -1)
-                self._count(choice.target, 1)
-                waiter.hold = choice
-                self._plan(waiter, now)
-            else:
-                self._take(waiter.ask, waiter.number, choice)
-                self._remove(waiter)
-                waiter.turn.set_result(choice)
+        for engine in self._seats.board.engines.values():
+            engine.waiting = 0
+        for waiter in self._sorted(list(self._waiting.values()), now):
+            concerned = waiter.look <= now or waiter.may_go_to(changed)
+            if waiter.turn.done() or not concerned or not self._placed(waiter, now):
+                self._count(waiter.hold.target, 1)
         self._arm(now)
+
+    def _placed(self, waiter: Waiter, now: float) -> bool:
+        """Whether it need not wait any longer."""
+        if self._all_full(waiter.ask):
+            waiter.look = now + LOOK_AGAIN
+            return False
+        waiter.ask.held = now - waiter.since
+        if waiter.warm is not None:
+            waiter.ask.warm = waiter.warm()
+        choice = self._decide(waiter.ask, now)
+        if choice.hold:
+            self._hold(waiter, choice, now)
+            return False
+        self._take(waiter.ask, waiter.number, choice)
+        del self._waiting[waiter.number]
+        waiter.turn.set_result(choice)
+        return True
 
     def _sorted(self, due: list[Waiter], now: float) -> Sequence[Waiter]:
         if len(due) < 2:
@@ -179,13 +205,25 @@ class Scheduler:
 
     def _decide(self, ask: Ask, now: float) -> Choice:
         for target in ask.targets:
-            self._engine(target)  # made on first use
+            self._evictions.mark(self._engine(target))  # which is made on first use
         try:
-            return self._choose(self._seats.board, ask, now)
+            return self._yields(self._choose(self._seats.board, ask, now), now - ask.held, now)
         except Exception:
             self._report("the choice of a backend")
             healthy = (one for one in ask.targets if (engine := self._engine(one)).up and not engine.circuit_open)
             return Choice(next(healthy, ask.targets[0]), "order")
+
+    def _yields(self, choice: Choice, since: float, now: float) -> Choice:
+        """The choice; a wait, if somebody who came earlier has waited there for long enough until answers of this model end."""
+        for waiter in self._waiting.values():
+            held = waiter.hold
+            in_vain = held.decision == WAITS_FOR_MODEL and now - waiter.since >= max(waiter.ask.hold, LEAST_TURN)
+            other_model = held.target.backend == choice.target.backend and held.target != choice.target
+            if in_vain and other_model and waiter.since < since and not choice.hold:
+                return Choice(
+                    choice.target, WAITS_FOR_MODEL, hold=True, reasons=("another model has been waited for too long",)
+                )
+        return choice
 
     def _report(self, what: str) -> None:
         """Once: it would be the same for each request."""
@@ -194,6 +232,7 @@ class Scheduler:
             log.exception("%s failed; requests go to the first healthy backend where that happens", what)
 
     def _take(self, ask: Ask, number: int, choice: Choice) -> None:
+        self._evictions.taken(self._engine(choice.target))
         self._seats.take(number, ask, choice, _key(choice.target))
 
     def _engine(self, target: Target) -> Engine:
@@ -209,9 +248,12 @@ class Scheduler:
                 self._timer.cancel()
                 self._timer = None
 
-    def _plan(self, waiter: Waiter, now: float) -> None:
-        """Set when the request is looked at again if nothing changes: as its choice says, and when its patience ends."""
-        times = [now + LOOK_AGAIN] if waiter.hold.until is None else [now + LOOK_AGAIN, waiter.hold.until]
+    def _hold(self, waiter: Waiter, choice: Choice, now: float) -> None:
+        """Let it wait, until it is looked at again even if nothing changes: as its choice says, or when its patience ends."""
+        waiter.hold = choice
+        if waiter.tell is not None:
+            waiter.tell(choice)
+        times = [now + LOOK_AGAIN] if choice.until is None else [now + LOOK_AGAIN, choice.until]
         if now < (end := waiter.since + waiter.ask.hold):
             times.append(end)
         waiter.look = max(min(times), now + LEAST_PAUSE)

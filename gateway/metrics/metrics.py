@@ -125,6 +125,8 @@ class Metrics:
         if record.decision is not None:
             self._routes.inc((backend, self._decisions(record.decision)))
         self._queue.observe(record.queue, (backend,))
+        if record.waited_for is not None:
+            self._holds.observe(record.queue, (self._decisions(record.waited_for),))
         self._duration.observe(record.duration, (backend, model))
         if record.stream and record.ttft is not None:
             self._ttft.observe(record.ttft, (backend, model, cache_class(record.usage)))
@@ -218,6 +220,9 @@ class Metrics:
         self._inflight = self._gauge("inflight", "Requests that the backend works on now.", "backend")
         self._queue = self._histogram(
             "queue_seconds", "Wait in the gateway for a place at the backend.", QUEUE_BUCKETS, "backend"
+        )
+        self._holds = self._histogram(
+            "hold_seconds", "Requests that had to wait, by what they waited for at last.", QUEUE_BUCKETS, "decision"
         )
         self._ttft = self._histogram(
             "time_to_first_token_seconds",

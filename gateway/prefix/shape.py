@@ -7,7 +7,7 @@ such a task at the start, or a client whose conversations have tools or a longer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import re2
@@ -61,9 +61,9 @@ def _names_task(texts: list[str]) -> bool:
     return any("### task" in text[:HEAD].lower() for text in texts)
 
 
-def named_session(headers: Mapping[str, str], body: Mapping[str, Any]) -> str:
-    """What the client calls its session, "" if it does not say."""
-    for name in SESSION_HEADERS:
+def named_session(headers: Mapping[str, str], body: Mapping[str, Any], names: Sequence[str] = SESSION_HEADERS) -> str:
+    """What the client calls its session, "" if it does not say. names: of the headers that may say it."""
+    for name in names:
         if value := headers.get(name):
             return value
     if isinstance(key := body.get("prompt_cache_key"), str) and key:

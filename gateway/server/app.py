@@ -16,6 +16,7 @@ from gateway.backends.control import Control
 from gateway.config import Config
 from gateway.control.probe import Prober, control_of
 from gateway.control.residency import LONGEST, Keeper
+from gateway.control.slots import SlotPoller
 from gateway.control.supervise import Supervisor
 from gateway.errors import ConfigError
 from gateway.events import ConfigReloaded
@@ -62,6 +63,7 @@ class App:
         self.gateway = gateway
         self.supervisor = Supervisor()
         self.prober = Prober(gateway.fleet, gateway.clock, self.supervisor)
+        self.slots = SlotPoller(gateway.seats, gateway.bus, gateway.clock, self.supervisor)
         self.keeper = Keeper(gateway.residency, gateway.fleet, gateway.bus, gateway.clock, self._control)
         self.sites: dict[Address, Site] = {}
         self._admin: web.AppRunner | None = None
@@ -77,6 +79,7 @@ class App:
             self.sites[door.host, door.port] = await self._open(door.host, door.port)
         await self._open_admin(config.admin.address)
         await self.prober.apply(config.backends, self.gateway.now.addresses)
+        await self.slots.apply(config.backends, self.gateway.now.addresses)
         await self.prober.first_look(FIRST_LOOK)
         for site in self.sites.values():  # until now connections have waited in the kernel
             await site.serve()
@@ -156,6 +159,7 @@ class App:
             site.server.pre_shutdown()
         self.sites.update(opened)
         await self.prober.apply(config.backends, addresses)
+        await self.slots.apply(config.backends, addresses)
 
     def _control(self, backend: str) -> Control:
         """A control path with the patience that loading a model takes. Raises KeyError."""

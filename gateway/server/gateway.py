@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from aiohttp.web import BaseRequest
 
+from gateway.backends.base import Kind
 from gateway.clock import Clock, SystemClock
 from gateway.config import Config, Listener
 from gateway.dispatch.dispatcher import Dispatcher
+from gateway.dispatch.evictions import Evictions
 from gateway.dispatch.flight import Flight
 from gateway.dispatch.plan import Place, address_of
+from gateway.dispatch.scheduler import Scheduler
+from gateway.dispatch.snapshots import Snapshots
 from gateway.dispatch.upstream import Address, Upstream
 from gateway.errors import ConfigError
-from gateway.events import Bus, RequestClosed
+from gateway.events import BackendGone, BackendProbed, Bus, RequestClosed
 from gateway.metrics import Metrics
-from gateway.routing.fleet import Catalog, NamedModel
+from gateway.routing.fleet import BackendView, Catalog, FleetView, NamedModel
+from gateway.routing.naming import OTHER
+from gateway.routing.order import order
+from gateway.routing.place import choose
 from gateway.server import guard
 from gateway.server.stable import Stabilizer, Stable
 from gateway.state.accounting import Accounting
+from gateway.state.board import Seats
 from gateway.state.fleet import BackendState, Fleet
 from gateway.state.log import Log
 from gateway.state.memory import Memory
 from gateway.state.requests import Requests
 from gateway.state.residency import Residency
-from gateway.values import Call, Client, Route, Target
+from gateway.values import Call, Client, Target
 
 MAX_ID = 128  # characters of a request id that a client may bring
 MAX_AGENT = 200
@@ -45,8 +53,12 @@ class Generation:
     stabilizer: Stabilizer
     residency: Residency
 
-    def places(self, route: Route) -> tuple[Place, ...]:
-        return tuple(Place(t, self.states[t.backend], self.addresses[t.backend]) for t in route.targets)
+    def places(self, targets: Iterable[Target], view: FleetView, asked: str | None) -> tuple[Place, ...]:
+        """asked: the model as the client named it."""
+        return tuple(
+            Place(one, self.states[one.backend], self.addresses[one.backend], known_as(view.get(one.backend), one, asked))
+            for one in targets
+        )
 
 
 class Gateway:
@@ -58,17 +70,23 @@ class Gateway:
         self.bus = Bus()
         self.fleet = Fleet(self.bus, self.clock)
         self.upstream = Upstream()
-        self.dispatcher = Dispatcher(self.fleet, self.upstream, self.bus)
         self.metrics = Metrics(config.metrics.max_pairs)
         self.requests = Requests()
         self.log = Log()
         self.memory = Memory(config.state_dir, self.clock)
         self.accounting = Accounting(self.memory.secret, self.clock, self.bus)
         self.residency = Residency(self.bus, self.clock)
+        self.seats = Seats(self.bus, self.clock, self.accounting.rate)
         self.bus.subscribe(self.metrics.on_event, *self.metrics.hears)
         self.bus.subscribe(self.requests.on_event, *self.requests.hears)
-        for subscriber in (self.accounting, self.residency):
+        for subscriber in (self.accounting, self.residency, self.seats):
             self.bus.subscribe(subscriber.on_event)
+        evictions = Evictions(self.seats.board, self._kind, self.clock)
+        self.bus.subscribe(evictions.on_event, BackendProbed, BackendGone)
+        self.scheduler = Scheduler(self.seats, evictions, self.bus, self.clock, choose, order)
+        ring = self.memory.snapshots
+        self.snapshots = Snapshots(ring, self.seats, self.fleet, self.upstream, self.bus, self.clock)
+        self.dispatcher = Dispatcher(self.fleet, self.upstream, self.bus, self.scheduler, self.seats, self.snapshots)
         self.draining = False
         self.running = 0  # requests that have begun and not ended, wherever they wait
         self.now = self.take(config, addresses_of(config))
@@ -76,8 +94,10 @@ class Gateway:
     def take(self, config: Config, addresses: Mapping[str, Address]) -> Generation:
         """Make this configuration the one that new requests begin with. Cannot fail."""
         self.fleet.apply(config.backends)
+        self.seats.configure(config.backends)
+        self.snapshots.configure(config.snapshots, config.backends, addresses)
         self.log.resize(config.explain.keep)
-        self.accounting.configure(config.explain.keep, config.explain.store)
+        self.accounting.configure(config.explain.keep, config.explain.store, config.routing.session_headers)
         doors = {(door.host, door.port): door for door in config.listeners}
         self.residency.configure(config.models)
         stabilizer, states = self._stabilizer(config), dict(self.fleet.states)
@@ -116,6 +136,10 @@ class Gateway:
         self.close(flight)
         return flight.id
 
+    def _kind(self, backend: str) -> Kind | None:
+        state = self.fleet.states.get(backend)
+        return state.kind if state else None
+
     def home(self, door: Listener) -> BackendState | None:
         """The backend that a listener looks like: the first of its identity, else the first."""
         states = self.fleet.states.values()
@@ -149,6 +173,7 @@ class Gateway:
         return guard.destructive(method, path) or guard.destructive(method, path, tuple(sorted(own)))
 
     async def aclose(self) -> None:
+        await self.snapshots.aclose()
         await self.upstream.close()
         await asyncio.to_thread(self.memory.close)
 
@@ -164,9 +189,18 @@ def addresses_of(config: Config) -> dict[str, Address]:
     return found
 
 
+def known_as(backend: BackendView | None, target: Target, asked: str | None) -> str | None:
+    """By which routing knows the model that a target means, if the client named it so; None where the backend ignores names."""
+    if backend is not None and backend.single_model:
+        return None
+    model = target.model or asked or OTHER
+    return (backend.own_name(model) if backend is not None else None) or model
+
+
 def _catalog(config: Config) -> Catalog:
     models = []
     for name, model in config.models.items():
         targets = tuple(Target(*text.split("/", 1)) for text in model.targets)
-        models.append(NamedModel(name, tuple(model.aliases), targets))
+        side = Target(*model.side_target.split("/", 1)) if model.side_target else None
+        models.append(NamedModel(name, tuple(model.aliases), targets, side))
     return Catalog(tuple(models))

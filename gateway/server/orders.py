@@ -11,21 +11,34 @@ from multidict import CIMultiDict
 from gateway.backends.base import Kind
 from gateway.dialects.base import Endpoint
 from gateway.dialects.openai import usage_request
-from gateway.dispatch.plan import Order
+from gateway.dialects.prefill import prefill
+from gateway.dispatch.plan import Order, Place, Warm
 from gateway.errors import BadRequest
+from gateway.routing.board import Ask
 from gateway.server.exchange import Exchange
 from gateway.server.headers import to_upstream
-from gateway.values import Call, Route, Target
+from gateway.server.reading import json_object
+from gateway.values import Call, Target
 from gateway.wire.splice import set_fields
 
 ASK_FOR_USAGE = frozenset({"openai_chat", "openai_completions"})
 """Dialects whose streams count tokens only on request."""
 
 
-def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchange) -> Order:
-    """The order for a call of the dialect table. Counting tokens is quick and never waits for a place."""
+def answer_order(
+    call: Call,
+    places: tuple[Place, ...],
+    endpoint: Endpoint,
+    exchange: Exchange,
+    ask: Ask | None = None,
+    warm: Warm | None = None,
+    first: Place | None = None,
+) -> Order:
+    """The order for a call of the dialect table. ask, warm, first: as in Order; counting tokens is quick, and has no ask."""
     config = exchange.now.config
     query = exchange.request.rel_url.raw_query_string
+
+    label = exchange.flight.label
 
     def headers(target: Target, kind: Kind) -> CIMultiDict[str]:
         return to_upstream(
@@ -37,31 +50,49 @@ def answer_order(call: Call, route: Route, endpoint: Endpoint, exchange: Exchang
             decoded=call.decoded,
         )
 
+    def lead(target: Target, kind: Kind) -> tuple[str, bytes] | None:
+        made = prefill(call.path, json_object(body(target, kind, None)) or {})
+        return (endpoint.path, made) if made is not None else None
+
+    def body(target: Target, kind: Kind, slot: int | None) -> bytes:
+        return kept(body_for(call, target, kind, slot), call.path, call.body, label, target, kind, exchange)
+
     return Order(
         method="POST",
         path_query=lambda *_: f"{endpoint.path}?{query}" if query else endpoint.path,
-        places=exchange.now.places(route),
-        label=route.label,
+        places=places,
+        label=label,
         headers=headers,
-        body=lambda target, kind: kept(body_for(call, target, kind), call.path, call.body, route.label, target, kind, exchange),
-        gated=endpoint.task == "answer",
+        body=body,
         decode=True,
+        ask=ask,
+        warm=warm,
+        first=first,
         queue=config.routing.queue,
+        lead=lead,
     )
 
 
-def body_for(call: Call, target: Target, kind: Kind) -> bytes:
-    """The client's bytes, but for a model name that is an alias, and a request for token counts where none would come."""
+def body_for(call: Call, target: Target, kind: Kind, slot: int | None = None) -> bytes:
+    """The client's bytes, but for a model name that is an alias, the slot that it gets, a request for token counts where none
+    would come, and one to use the cache where that must be asked for."""
     fields = {}
-    if renames(target, call.model, kind):
-        fields["model"] = orjson.dumps(target.model)
+    if slot is not None and call.path in kind.pins:
+        fields["id_slot"] = orjson.dumps(slot)
     if options := _usage_options(call, kind):
         fields["stream_options"] = options
+    if call.path in kind.asks_cache and call.body is not None and "cache_prompt" not in call.body:
+        fields["cache_prompt"] = b"true"
+    renamed = renames(target, call.model, kind)
+    if renamed:
+        fields["model"] = orjson.dumps(target.model)
     if not fields:
         return call.raw
     try:
         return set_fields(call.raw, fields)
     except ValueError as error:
+        if not renamed:
+            return call.raw
         raise BadRequest(
             f"{call.model!r} is an alias, and this body cannot be edited ({error}); name {target.model!r} itself.",
             code="body_not_editable",

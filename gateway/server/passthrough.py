@@ -51,7 +51,7 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
             out.pop("Content-Length", None)  # an alias that is replaced changes it
         return out
 
-    def payload(target: Target, kind: Kind) -> Body:
+    def payload(target: Target, kind: Kind, _: int | None) -> Body:
         if not isinstance(body, bytes):
             return body
         named = body
@@ -70,11 +70,10 @@ async def passthrough(exchange: Exchange, gateway: Gateway) -> None:
     order = Order(
         method=request.method,
         path_query=path_query,
-        places=exchange.now.places(route),
+        places=exchange.now.places(route.targets, gateway.fleet.view, asked),
         label=route.label,
         headers=headers,
         body=payload,
-        gated=False,
         decode=False,
         single_use=not isinstance(body, bytes | None),
     )

@@ -1,18 +1,19 @@
 """The data path, on one screen.
 
-read call -> dialect -> choose backend -> canonical form, chain -> open upstream -> relay bytes, peeking -> close record
+read call -> dialect -> name backends -> canonical form, chain -> place (hold) -> open upstream -> relay bytes, peeking -> close
+record
 """
 
 from __future__ import annotations
 
 from gateway.dialects.base import Endpoint, Tap
 from gateway.dispatch.dispatcher import Reply
-from gateway.routing.choose import choose
+from gateway.server.asks import candidates, order_for
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
 from gateway.server.headers import to_client
 from gateway.server.heart import Heart
-from gateway.server.orders import answer_order, hides_usage
+from gateway.server.orders import hides_usage
 from gateway.server.reading import read_call
 from gateway.server.replies import REFUSALS, as_error, begun, close_record, ends_once, next_piece, our_headers
 from gateway.values import Call
@@ -22,15 +23,13 @@ AFTER_THE_END = 2.0  # seconds that a backend may take to end a reply whose last
 
 async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> None:
     """One request for an answer. Raises Refusal, UpstreamError, Expired, ConnectionError; the caller tells the client."""
-    flight, fleet, now = exchange.flight, gateway.fleet, exchange.now
+    flight, now = exchange.flight, exchange.now
     call = await read_call(exchange, endpoint)
     flight.read = gateway.clock.now()
-    home = gateway.home(exchange.door)
-    route = choose(call.model, call.path, fleet.view, now.catalog, home.name if home else "", gateway.dispatcher.load)
-    flight.label, flight.decision = route.label, route.decision
-    flight.lap("route")
     call = gateway.sort(call, flight)
-    stable = now.stabilizer.make(call, (call.model or "", route.label), counting=endpoint.task == "count")
+    found = candidates(call, exchange, gateway)
+    flight.lap("route")
+    stable = now.stabilizer.make(call, (call.model or "", flight.label), counting=endpoint.task == "count")
     flight.lap("canonical")
     gateway.trace(stable, flight, counting=endpoint.task == "count")
     flight.lap("chain")
@@ -38,7 +37,7 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
         for attempt in stable.tries:  # the canonical body; the client's own, if a server refuses that
             flight.edits = stable.header if attempt is not call else ""
             exchange.transcript = bytearray() if stable.listens and attempt is not call else None
-            order = answer_order(attempt, route, endpoint, exchange)
+            order = order_for(attempt, found, endpoint, exchange, gateway, edited=attempt is not call)
             async with gateway.dispatcher.open(order, flight, exchange.deadline) as opened:
                 reply, streaming = await begun(opened, attempt)
                 hide = streaming and hides_usage(call, reply.kind)

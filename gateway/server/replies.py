@@ -26,6 +26,9 @@ MAX_ERROR = 256 << 10  # bytes of a document that are read for what it says
 STREAMS = ("text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
+SHORT = 12
+"""Hexadecimal digits of a digest that are shown."""
+
 SAYS_NOTHING = ("", "text/plain", "application/octet-stream")
 """Content types that servers also send a stream with. An absent one reads as the last."""
 
@@ -95,7 +98,8 @@ def ends_once(call: Call) -> bool:
 
 
 def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:
-    """Headers that tell where a reply came from and where its time went. Server-Timing is in milliseconds."""
+    """Headers that tell where a reply came from and why, what of its prompt was expected to be reused, and where its time went.
+    Server-Timing is in milliseconds."""
     spans = {"queue": flight.queue, **flight.overhead}
     if flight.headers_at is not None and flight.read is not None:
         spans["upstream"] = max(0.0, flight.headers_at - flight.read - flight.queue)
@@ -103,7 +107,11 @@ def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:
     if flight.edits:
         headers["X-Warmgate-Edits"] = flight.edits
     if flight.decision:
-        headers["X-Warmgate-Route"] = flight.decision
+        slot = f"; slot={flight.choice.slot}" if flight.choice is not None and flight.choice.slot is not None else ""
+        headers["X-Warmgate-Route"] = f"{reply.target.backend}{slot}; {flight.decision}"
+    if flight.trace is not None and flight.choice is not None:
+        start = flight.trace.sent.chain.start.hex()[:SHORT]
+        headers["X-Warmgate-Prefix"] = f"{start}; expected={flight.choice.reused}"
     headers["Server-Timing"] = ", ".join(f"{name};dur={seconds * 1000:.1f}" for name, seconds in spans.items())
     return headers
 

@@ -45,7 +45,7 @@ async def tunnel(exchange: Exchange, gateway: Gateway) -> None:
     route = locate(None, request.path, gateway.fleet.view, exchange.now.catalog, home.name if home else "")
     if route is None:
         raise NotFound("No backend is configured; add one under `backends:`.", code="no_backend")
-    place = exchange.now.places(route)[0]
+    place = exchange.now.places(route.targets, gateway.fleet.view, None)[0]
     flight.backend, flight.decision = place.state.name, route.decision
     headers = to_upstream(
         request.headers,

@@ -22,9 +22,9 @@ from gateway.canonical.settings import Mode
 from gateway.clock import Clock
 from gateway.dialects.prompt import Message, Prompt, Text
 from gateway.dialects.prompt_read import PARAMETERS, read
-from gateway.events import BackendGone, BackendProbed, Bus, IndexChanged, RequestLeft, RequestStarted
+from gateway.events import BackendGone, BackendProbed, BackendRefused, Bus, IndexChanged, RequestLeft, RequestStarted
 from gateway.prefix import shape
-from gateway.prefix.chain import build, tools_text
+from gateway.prefix.chain import Chain, build, tools_text
 from gateway.prefix.index import Index, Place, Warm
 from gateway.prefix.message import dump
 from gateway.prefix.nodes import Nodes
@@ -71,11 +71,14 @@ class Accounting:
         self._latest: dict[str, float] = {}
         self._probes: dict[str, Probe] = {}
         self._down: set[str] = set()  # backends that were not there when they were last looked at
+        self._session_headers: tuple[str, ...] = shape.SESSION_HEADERS
         self._orders: dict[str, int] = defaultdict(int)  # above 0: the model's template has the tools first
         self.earlier = Earliers(keep if store != "none" else 0)
         self._judge = Judge(secret, self.earlier, store)
 
-    def configure(self, keep: int, store: str) -> None:
+    def configure(self, keep: int, store: str, session_headers: Sequence[str] = ()) -> None:
+        """session_headers: more of those in which clients name their session."""
+        self._session_headers = (*shape.SESSION_HEADERS, *session_headers)
         self.earlier.resize(keep if store != "none" else 0)
         self._judge.store = store
 
@@ -114,7 +117,7 @@ class Accounting:
             sent = self._sent(result.prompt, raw.tools if ordered is None else self._plain(ordered), model)
         if self._raw_index:
             raw = Sent(prompt, raw.tools, raw.chain, _deeper(raw.warm, self._raw_index.match(raw.chain, model)))
-        named = shape.named_session(call.headers, call.body)
+        named = shape.named_session(call.headers, call.body, self._session_headers)
         trace = Trace(
             id=call.id,
             label=model,
@@ -157,6 +160,14 @@ class Accounting:
             return digests.digest(self._secret, call.path.encode(), digests.encode(call.model or ""), who)
 
         return self._scopes.get((call.path, call.model, call.client), make)
+
+    def warm(self, chain: Chain, model: str) -> Mapping[str, int]:
+        """How many nodes of a chain each backend is believed to hold now."""
+        return {backend: warm.nodes for backend, warm in self.index.match(chain, model).items()}
+
+    def rate(self, backend: str, model: str) -> Rate:
+        """How long the backend takes to read prompts for a model, which goes on learning. model: its label."""
+        return self._rate(Place(backend, model))
 
     # a request has ended
 
@@ -261,6 +272,9 @@ class Accounting:
                 self._leave(trace)
         elif isinstance(event, BackendProbed):
             self._probed(event.name, event.probe, event.seconds)
+        elif isinstance(event, BackendRefused):
+            for index in (self.index, self._raw_index):
+                index.drop(event.name, "backend_restarted")
         elif isinstance(event, BackendGone):
             self._probes.pop(event.name, None)
             self._down.discard(event.name)

@@ -76,11 +76,21 @@ class Log:
         return [row_of(record) for record in islice(found, None if limit is None else max(0, limit))]
 
     def row(self, id: str) -> Row | None:
-        """The finished request of this id, with the gateway's own times; None if it is unknown, still runs or was forgotten."""
+        """The finished request of this id, with the gateway's own times and why it went where it did; None if it is unknown,
+        still runs or was forgotten."""
         entry = self._entries.get(id)
         if entry is None:
             return None
-        return {**row_of(entry.record), "overhead": dict(entry.record.overhead), "retries": entry.record.retries}
+        record = entry.record
+        return {
+            **row_of(record),
+            "overhead": dict(record.overhead),
+            "retries": record.retries,
+            "slot": record.slot,
+            "waited_for": record.waited_for,
+            "costs": dict(record.costs),
+            "reasons": list(record.reasons),
+        }
 
     def explain(self, id: str) -> Row | None:
         """Why this request reused what it did; None if it is not in the log or had no prompt that could be compared."""

@@ -1,4 +1,4 @@
-"""A small board for tests of the waiting list: the least busy engine with room, and first come, first served."""
+"""A small board for tests of dispatch; and what decides by it: the least busy engine with room, first come, first served."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Rate:
 
 
 class Seats:
-    """capacities: by backend. taken: (number, backend) in order; one can be taken once."""
+    """capacities: by backend. taken: (number, backend) in order; one can be taken once. told: (what, number, more)."""
 
     def __init__(self, bus: Bus, capacities: dict[str, int | None]):
         self.board, self.taken = Board(), list[tuple[int, str]]()
+        self.told = list[tuple[Any, ...]]()
         self.capacities = capacities
         self._bus = bus
         self._at: dict[int, Engine] = {}
@@ -37,12 +38,22 @@ class Seats:
         engine.running[number] = Running(None, ask.side, ask.stream, 0, 0.0, 7.5)
         self.taken.append((number, place[0]))
 
+    def first(self, number: int) -> None:
+        assert number in self._at
+        self.told.append(("first", number))
+
     def leave(self, number: int, usage: Any = None, *, finished: bool = True) -> None:
+        self.told.append(("leave", number, usage, finished))
+        self._free(number)
+
+    def drop(self, number: int) -> None:
+        self.told.append(("drop", number))
+        self._free(number)
+
+    def _free(self, number: int) -> None:
         engine = self._at.pop(number)
         del engine.running[number]
         self._bus.publish(BoardChanged(engine.backend))
-
-    drop = leave
 
     def resize(self, backend: str, capacity: int | None) -> None:
         for engine in self.board.engines.values():

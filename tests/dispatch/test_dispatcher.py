@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,14 +15,21 @@ from gateway.clock import SystemClock
 from gateway.config import Backend
 from gateway.dispatch import dispatcher as module
 from gateway.dispatch.deadline import Deadline, Expired
-from gateway.dispatch.dispatcher import Dispatcher, Reply, says_loading
+from gateway.dispatch.dispatcher import Dispatcher, Reply
+from gateway.dispatch.evictions import Evictions
 from gateway.dispatch.flight import Flight
+from gateway.dispatch.loading import says_loading
 from gateway.dispatch.plan import Order, Place, address_of
+from gateway.dispatch.scheduler import Scheduler
 from gateway.dispatch.upstream import Upstream
 from gateway.errors import Busy, Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
-from gateway.events import Bus, RequestLeft, RequestStarted
+from gateway.events import BackendRefused, Bus, RequestLeft, RequestStarted
+from gateway.routing.board import Ask
+from gateway.routing.order import order
+from gateway.routing.place import choose
 from gateway.state.fleet import Fleet
-from gateway.values import Client, Probe, Target
+from gateway.values import Client, Probe, Target, Usage
+from tests.dispatch.standin import Seats
 from tests.support.process import free_port
 from tests.support.scripted import ScriptedUpstream
 from tests.support.steps import fin, json_reply, never, rst, wait
@@ -40,23 +48,32 @@ class Rig:
         self.fleet = Fleet(bus, SystemClock())
         self.fleet.apply(self.backends)
         self.upstream = Upstream()
-        self.dispatcher = Dispatcher(self.fleet, self.upstream, bus)
+        self.seats = Seats(bus, {name: config.parallel for name, config in self.backends.items()})
+        evictions = Evictions(self.seats.board, lambda name: self.fleet.states[name].kind, SystemClock())
+        scheduler = Scheduler(self.seats, evictions, bus, SystemClock(), choose, order)
+        self.dispatcher = Dispatcher(self.fleet, self.upstream, bus, scheduler, self.seats)
         self.flight = self.new_flight()
 
     def new_flight(self) -> Flight:
         return Flight("id", Client("127.0.0.1", ""), SystemClock(), CHAT)
 
-    def order(self, *, gated: bool = True, single_use: bool = False, queue: int = 8) -> Order:
+    def order(
+        self, *, placed: bool = True, single_use: bool = False, queue: int = 8, first: int | None = None, **asked: Any
+    ) -> Order:
+        """asked: fields of its Ask, if it is placed by one."""
+        places = tuple(
+            Place(Target(name, "m"), self.fleet.states[name], address_of(config), "tiny")
+            for name, config in self.backends.items()
+        )
         return Order(
             method="POST",
             path_query=lambda *_: CHAT,
-            places=tuple(
-                Place(Target(name, None), self.fleet.states[name], address_of(config)) for name, config in self.backends.items()
-            ),
+            places=places,
             label="tiny",
             headers=lambda target, kind: CIMultiDict({"X-Sent-To": target.backend}),
-            body=lambda target, kind: b"{}",
-            gated=gated,
+            body=lambda target, kind, slot: b"{}" if slot is None else b'{"id_slot":%d}' % slot,
+            ask=Ask((), None, {}, **asked) if placed else None,
+            first=None if first is None else places[first],
             queue=queue,
             single_use=single_use,
             decode=True,
@@ -73,10 +90,11 @@ class Rig:
             return reply.target.backend, reply.head + await reply.response.read()
 
     def balanced(self) -> bool:
-        """Whether nothing is in flight, and each start that was published has its end."""
+        """Whether nothing is in flight, no seat is taken, and each start that was published has its end."""
         starts = [event.backend for event in self.events if isinstance(event, RequestStarted)]
         ends = [event.backend for event in self.events if isinstance(event, RequestLeft)]
-        return sorted(starts) == sorted(ends) and not any(state.in_flight for state in self.fleet.states.values())
+        free = not any(engine.running or engine.waiting for engine in self.seats.board.engines.values())
+        return free and sorted(starts) == sorted(ends) and not any(one.in_flight for one in self.fleet.states.values())
 
 
 @asynccontextmanager
@@ -160,7 +178,7 @@ async def test_any_other_503_is_the_client_s_to_see() -> None:
         server.on(CHAT, *json_reply({"error": "server busy"}, 503))
         assert await made.ask() == ("b0", b'{"error":"server busy"}')
         server.on(CHAT, *json_reply(LOADING, 503))
-        assert (await made.ask(gated=False))[0] == "b0", "what is passed through is passed as it is"
+        assert (await made.ask(placed=False))[0] == "b0", "what is passed through is passed as it is"
         assert not other.asked(CHAT)
 
 
@@ -197,11 +215,10 @@ async def test_one_after_another_and_a_bound_on_those_who_wait() -> None:
         while made.dispatcher.waiting("b0") < 2:
             await asyncio.sleep(0.001)
         assert len({flight.number for flight in flights}) == 3, "though their id is the same"
-        assert made.dispatcher.load("b0") == 3, "who waits is in front of a new request too"
         with pytest.raises(Busy) as raised:
             await made.ask(queue=2)
-        assert (raised.value.status, raised.value.retry_after) == (429, 5)
-        counting = asyncio.create_task(made.ask(gated=False))  # small things never wait
+        assert (raised.value.status, raised.value.code) == (429, "queue_full")
+        counting = asyncio.create_task(made.ask(placed=False))  # small things never wait
         await server.wait_for(CHAT, 2)
         await asyncio.sleep(0.05)
         go.set()
@@ -219,9 +236,8 @@ async def test_where_too_many_wait_another_is_asked() -> None:
         async with asyncio.timeout(5):
             while made.fleet.load("b0") + made.fleet.load("b1") < 2:
                 await asyncio.sleep(0.01)
-        with pytest.raises(Busy, match="wait for b0") as error:
+        with pytest.raises(Busy, match="wait for b0"):
             await made.ask(made.new_flight(), queue=0)
-        assert error.value.retry_after == 5
         go_on.set()
         assert [name for name, _ in await asyncio.gather(*asked)] == ["b0", "b1"]
     async with ScriptedUpstream() as first, rig(first.url, nowhere(), parallel=1) as made:
@@ -236,22 +252,22 @@ async def test_where_too_many_wait_another_is_asked() -> None:
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def test_capacity_is_what_the_server_says() -> None:
+async def test_who_waits_is_served_as_soon_as_there_is_more_room() -> None:
     go = asyncio.Event()
     async with ScriptedUpstream() as server, rig(server.url, parallel=1) as made:
         server.on(CHAT, wait(go), *json_reply({}))
-        asking = [asyncio.create_task(made.ask(made.new_flight())) for _ in range(4)]
+        flights = [made.new_flight() for _ in range(4)]
+        asking = [asyncio.create_task(made.ask(flight)) for flight in flights]
         await server.wait_for(CHAT)
         await asyncio.sleep(0.02)
         assert made.dispatcher.waiting("b0") == 3
-        made.fleet.saw("b0", made.backends["b0"], Probe("openai", up=True, slots=3), 0.0)
-        await server.wait_for(CHAT, 3)  # places that a probe finds are given to those who wait already
+        made.seats.resize("b0", 3)
+        await server.wait_for(CHAT, 3)
         await asyncio.sleep(0.02)
         assert made.dispatcher.waiting("b0") == 1
-        made.fleet.saw("b0", made.backends["b0"], Probe("openai", up=False), 0.0)
-        assert made.dispatcher.waiting("b0") == 1, "what it said while it was well still holds"
         go.set()
         await asyncio.gather(*asking)
+        assert [flight.waited_for for flight in flights] == [None, "full", "full", "full"]
 
 
 async def test_an_expired_wait_gives_up_its_turn_and_is_on_record() -> None:
@@ -314,3 +330,83 @@ async def test_those_who_left_the_queue_while_a_place_became_free() -> None:
 )
 def test_says_loading(body: bytes, loading: bool) -> None:
     assert says_loading(body) is loading
+
+
+async def test_small_things_try_the_healthy_first() -> None:
+    async with ScriptedUpstream() as server, ScriptedUpstream() as other, rig(server.url, other.url) as made:
+        other.on(CHAT, *json_reply({}))
+        made.fleet.saw("b0", made.backends["b0"], Probe("openai", up=False), 0.0)
+        made.fleet.saw("b1", made.backends["b1"], Probe("openai", up=True), 0.0)
+        assert (await made.ask(placed=False))[0] == "b1"
+        assert not server.asked(CHAT)
+        assert made.seats.taken == []
+
+
+async def test_a_request_may_have_a_place_of_its_own() -> None:
+    async with ScriptedUpstream() as server, ScriptedUpstream() as side, rig(server.url, side.url) as made:
+        server.on(CHAT, *json_reply({}))
+        side.on(CHAT, *json_reply({}))
+        assert (await made.ask(first=1))[0] == "b1"
+        await side.stop()
+        assert (await made.ask(first=1))[0] == "b0", "unless that is not there"
+
+
+async def test_who_refuses_is_told_of_once_a_try() -> None:
+    async with ScriptedUpstream() as server, rig(nowhere(), server.url) as made:
+        server.on(CHAT, *json_reply({}))
+        await made.ask()
+        assert [event.name for event in made.events if isinstance(event, BackendRefused)] == ["b0"]
+        assert [told[:1] for told in made.seats.told] == [("drop",), ("leave",)]
+
+
+async def test_what_the_seats_hear() -> None:
+    """The first content, the usage of who was answered, and whether the server has ended its work by itself."""
+    async with ScriptedUpstream() as server, rig(server.url) as made:
+        server.on(CHAT, *json_reply({"ok": 1}))
+        flight = made.new_flight()
+        async with made.open(flight) as reply:
+            await reply.response.read()
+            flight.saw_first("content")
+            flight.usage = Usage(prompt=7)
+        assert made.seats.told == [("first", flight.number), ("leave", flight.number, Usage(prompt=7), True)]
+
+        server.on(CHAT, *json_reply({"error": "no"}, 400))
+        async with made.open():
+            pass
+        assert made.seats.told[-1][2:] == (None, True)
+
+        server.on(CHAT, *json_reply({"x": "y" * 300_000}))
+        async with made.open(made.new_flight()):
+            pass
+        assert made.seats.told[-1][2:] == (None, False), "the client has left, and the server may not know yet"
+
+        server.on(CHAT, *json_reply(LOADING, 503))
+        with pytest.raises(UpstreamLoading):
+            await made.ask()
+        assert {told[0] for told in made.seats.told[4:]} == {"drop"}, "it has not begun to work on it"
+
+        server.on(CHAT, rst())
+        with pytest.raises(UpstreamDied):
+            await made.ask()
+        assert made.seats.told[-1][2:] == (None, True), "who closes the connection works on it no more"
+
+        server.on(CHAT, never())
+        before = len(server.asked(CHAT))
+        asking = asyncio.create_task(made.ask())
+        await server.wait_for(CHAT, before + 1)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert made.seats.told[-1][0] == "leave"
+        assert made.seats.told[-1][2:] == (None, False)
+
+
+async def test_a_body_that_cannot_be_made_leaves_nothing_behind() -> None:
+    def broken(*_: Any) -> bytes:
+        raise ZeroDivisionError
+
+    async with ScriptedUpstream() as server, rig(server.url) as made:
+        unmakeable = replace(made.order(), body=broken)
+        with pytest.raises(ZeroDivisionError):
+            async with Deadline() as deadline, made.dispatcher.open(unmakeable, made.flight, deadline):
+                raise AssertionError("sent")
+        assert [told[0] for told in made.seats.told] == ["drop"]

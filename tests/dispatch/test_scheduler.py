@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.backends import KINDS
 from gateway.clock import SystemClock
 from gateway.dispatch import scheduler as module
+from gateway.dispatch.evictions import Evictions
 from gateway.dispatch.scheduler import Scheduler
 from gateway.errors import Busy
 from gateway.events import BoardChanged, Bus
@@ -41,7 +43,8 @@ class Desk:
         self.bus, self.clock = Bus(), clock or SystemClock()
         self.seats, self.choose = Seats(self.bus, capacities), standin.choose
         self.looks: list[Ask] = []
-        self.scheduler = Scheduler(self.seats, self.bus, self.clock, self._choose, standin.order)
+        evictions = Evictions(self.seats.board, lambda backend: KINDS["lmstudio"], self.clock)
+        self.scheduler = Scheduler(self.seats, evictions, self.bus, self.clock, self._choose, standin.order)
         self._numbers = 0
 
     def _choose(self, board: Board, ask: Ask, now: float) -> Choice:
@@ -238,6 +241,43 @@ async def test_what_was_learned_meanwhile_counts() -> None:
     desk.seats.leave(1)
     await waiting
     assert desk.looks[-1].warm == {"a": 9}
+
+
+def one_model_at_a_time(board: Board, ask: Ask, now: float) -> Choice:
+    """As `choose` does where models push each other out."""
+    (target,) = ask.targets
+    engine = board.engines[target.backend, target.model or ""]
+    if engine.exclusive and not engine.resident:
+        return Choice(target, "wait_model", hold=True)
+    return Choice(target, "only")
+
+
+async def test_models_that_push_each_other_out_take_turns() -> None:
+    """A model waits until the other's answers end, and not for ever if more and more of those begin."""
+    clock = Clock()
+    desk = Desk(clock)
+    desk.choose = one_model_at_a_time
+    for model in "mn":
+        desk.seats.engine("a", model).resident = False
+    first, other = desk.start(ask("a", model="m", hold=20.0)), desk.start(ask("a", model="n", hold=20.0))
+    await first
+    clock.time += 19
+    more = desk.start(ask("a", model="m", hold=20.0))
+    await more
+    assert desk.taken == [1, 3], "a model that is loaded goes on meanwhile"
+    clock.time += 2
+    late = desk.start(ask("a", model="m", hold=20.0))
+    await settle()
+    assert desk.taken == [1, 3], "for twenty seconds"
+    for number in (1, 3):
+        assert desk.taken == [1, 3]
+        desk.seats.leave(number)
+        await settle()
+    assert desk.taken == [1, 3, 2]
+    clock.time += 30
+    desk.seats.leave(2)
+    await asyncio.gather(other, late)
+    assert desk.idle
 
 
 async def test_a_choice_that_fails_costs_nobody_an_answer(caplog: pytest.LogCaptureFixture) -> None:

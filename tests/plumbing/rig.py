@@ -273,6 +273,17 @@ async def running(
         yield Rig(gateway, upstreams)
 
 
+def as_sent(path: str, body: bytes) -> bytes:
+    """What a body becomes on its way: llama.cpp's own paths are told to use the cache, where the client did not say (case E11).
+    What only lenient parsers read is not touched."""
+    try:
+        orjson.loads(body)
+    except ValueError:
+        return body
+    brace = body.index(b"{") + 1
+    return body[:brace] + b'"cache_prompt":true,' + body[brace:] if path == "/completion" else body
+
+
 def is_error(call: Call, body: bytes) -> bool:
     """Whether a reply of the gateway's own has the shape of an error in this call's API."""
     return error_message(call.path, orjson.loads(body)) is not None

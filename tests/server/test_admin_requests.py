@@ -86,12 +86,18 @@ async def test_a_filter_that_cannot_match_is_refused(gateway: Front, query: str,
     assert words in reply.json()["error"]["message"]
 
 
-async def test_one_request_has_the_gateways_own_times(gateway: Front) -> None:
+DETAILS = ("overhead", "retries", "slot", "waited_for", "costs", "reasons")
+
+
+async def test_one_request_has_the_gateways_own_times_and_why_it_went_where_it_did(gateway: Front) -> None:
     await gateway.chat("one")
     row = (await gateway.ask("/requests/one")).json()
     assert (row["id"], row["retries"]) == ("one", 0)
     assert row["overhead"]
-    assert {key: value for key, value in row.items() if key not in ("overhead", "retries")} == (
+    assert (row["slot"], row["waited_for"]) == (None, None)
+    assert row["reasons"]
+    assert all(isinstance(cost, float) for cost in row["costs"].values())
+    assert {key: value for key, value in row.items() if key not in DETAILS} == (
         (await gateway.ask("/requests")).json()["requests"][0]
     )
 

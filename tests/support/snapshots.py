@@ -125,7 +125,6 @@ class Rig:
             label="tiny",
             headers=lambda *_: CIMultiDict({"Content-Type": "application/json"}),
             body=lambda *_: orjson.dumps(body),
-            gated=True,
             decode=True,
             lead=lambda *_: (path, made) if made else None,
         )
