@@ -2,8 +2,8 @@
 
 Measured on b11434-b11549. A busy slot is saved or restored when its answer is over. A file of another model of the same shape
 is taken and answers wrongly, and no endpoint tells such models apart: so a fixed prompt is run once, and its first token is
-what the model is known by. Names have no path parts (400), and nothing deletes a file. 501: the server was started without
-`--slot-save-path`, or has a vision projector.
+what the model is known by. A file that was cut off is refused, or ends the server (a failed assertion). Names have no path
+parts (400), and nothing deletes a file. 501: the server was started without `--slot-save-path`, or has a vision projector.
 """
 
 from __future__ import annotations
@@ -79,6 +79,12 @@ async def identity(control: Control) -> str:
     told = [props.field(name) for name in ("model_path", "model_alias", "model_ftype", "build_info")]
     types = [props.field(name) for name in ("cache_type_k", "cache_type_v")]  # not told up to b11549
     return repr((*told, context, *types, _adapters(adapters)))
+
+
+async def mark(control: Control) -> str | None:
+    """What is different in each process of the server, None where it has nothing of the kind. Raises Unreachable."""
+    found = (await control.get("/props")).field("media_marker")
+    return found if isinstance(found, str) and found else None
 
 
 async def prove(control: Control, slot: int, timeout: float) -> Proof:

@@ -52,7 +52,8 @@ T = TypeVar("T")
 class Process:
     """What is known of one process of the server. mark: its own; model: as it is told; saves: it can save slots; proved: its
     model is the one that the stored snapshots were made with; given_up: why, "" if not; useless: restores in a row of which
-    nothing was reused; asked: it is being asked what it can do, met: it has answered; own: names that were saved in it."""
+    nothing was reused; asked: it is being asked what it can do, met: it has answered; own: names that were saved in it; broke:
+    it did not answer the last restore, so if it ends now it may be for what is in the files."""
 
     mark: str | None = None
     model: str = ""
@@ -62,6 +63,7 @@ class Process:
     given_up: str = ""
     useless: int = 0
     asked: bool = False
+    broke: bool = False
     own: set[str] = field(default_factory=set)
 
 
@@ -117,6 +119,10 @@ class Saver:
     def lost(self) -> None:
         """The server is down, or another process."""
         was, self.process = self.process, Process()
+        if was.broke and (gone := self._ring.drop(self.backend, was.model)):
+            log.warning(
+                "backend %s: it ended while a slot was restored; %d saved slots are not trusted any more", self.backend, gone
+            )
         if was.met:
             self._changed(self)
 
@@ -174,15 +180,23 @@ class Saver:
         self._bus.publish(SnapshotDone(self.backend, act, outcome, size, seconds))
 
     async def _prove(self, process: Process, slot: int) -> bool:
+        """The process may have changed since the last look at the server, so it is asked who it is each time; one that does
+        not tell proves its model each time."""
         async with self._proving:
-            if process.proved or process.given_up:
-                return process.proved and not process.given_up
+            mark = await self._try("proof", slot_files.mark(self.control))
+            if mark != process.mark or process is not self.process:
+                if mark != "unreachable":
+                    self.meet(mark)
+                return False
+            if process.given_up or (process.proved and mark is not None):
+                return not process.given_up
             proof = await self._try("proof", slot_files.prove(self.control, slot, LEAST))
             if isinstance(proof, str):
                 return False
             known = self._ring.proved(self.backend, process.model)
             same = known is not None and known.proof.agrees(proof)
-            gone = 0 if same else self._ring.drop(self.backend, process.model, keep=process.own)
+            own = () if process.proved else process.own  # of a process that was another before, nothing is its own
+            gone = 0 if same else self._ring.drop(self.backend, process.model, keep=own)
             self._ring.prove(self.backend, process.model, proof, process.mark)
             process.proved = True
             self.tell("proof", "ok" if same or not gone else "mismatch")
@@ -227,10 +241,12 @@ class Saver:
         try:
             moved = await self._try("restore", slot_files.restore(self.control, slot, snapshot.name, _limit(snapshot.size)))
             if not isinstance(moved, str):
+                process.broke = False
                 self._read += (moved.size / max(moved.seconds, 1e-4) - self._read) / 4
                 good = moved.tokens == snapshot.tokens
                 self.tell("restore", "ok" if good else "mismatch", moved)
-            if not good and moved != "unreachable":  # the file is gone, cut off, or not what it was
+            if not good:  # the file is gone, cut off, or not what it was; or the server has died of it
+                process.broke = moved == "unreachable"
                 self._ring.spoil(self.backend, snapshot.name)
                 self._changed(self)
         finally:

@@ -217,7 +217,9 @@ class Snapshots:
         if not (state.kind.slot_files and self._settings.disk):
             self._drop(name)
         elif not probe.up:
-            if name in self._savers and probe.mark is None:
+            if (
+                name in self._savers and self._savers[name].process.mark is None
+            ):  # else the mark will tell whether it is another
                 self._savers[name].lost()
         elif probe.single_model and probe.slots and not probe.sleeping:
             self._met(name).meet(probe.mark)

@@ -68,7 +68,14 @@ class Slotted:
         return [one for one in self.asked if one.split()[0] in words]
 
     async def _props(self, request: web.Request) -> web.Response:
-        return web.json_response({"model_path": self.path, "build_info": "b1", "default_generation_settings": {"n_ctx": 4096}})
+        return web.json_response(
+            {
+                "model_path": self.path,
+                "build_info": "b1",
+                "media_marker": self.mark,
+                "default_generation_settings": {"n_ctx": 4096},
+            }
+        )
 
     async def _adapters(self, request: web.Request) -> web.Response:
         return web.json_response([])

@@ -43,7 +43,7 @@ async def stand(
     async with server or Slotted([Slot() for _ in range(slots)], emptied=mode == "emptied") as running:
         rig = Rig(running.url, memory or Memory(None, SystemClock()), mode, slots, ratio=1.0, **settings)
         try:
-            await rig.saw(replace(PROBE, slots=slots, mark=running.mark))
+            await rig.saw(replace(PROBE, slots=slots, mark=running.mark or None))
             yield running, rig
         finally:
             await rig.close()
@@ -296,11 +296,51 @@ async def test_a_file_that_is_not_what_it_was_costs_a_prefill(how: str) -> None:
         assert len(server.acts("restore")) == 1
 
 
-async def test_a_server_that_does_not_answer_a_restore_keeps_its_file() -> None:
+async def test_a_process_that_is_another_by_now_is_given_nothing_of_the_old_one() -> None:
+    """It was restarted, with another model in the same place, and nobody has looked at it since."""
     async with stand() as (server, rig):
         snapshot = await led(rig)
-        server.url, url = "", server.url
-        assert url
+        server.model, server.mark = (6, -0.1), "process 2"
+        answer = await rig.ask(body("two"), slot=1, pin=True, restore=snapshot)
+        assert (answer.choice.restore, server.acts("restore")) == (None, [])
+        await asyncio.sleep(0.1)
+        again = await rig.ask(body("three"), slot=1, pin=True, restore=snapshot)
+        assert (again.choice.restore, server.acts("restore"), rig.engine.snapshots) == (None, [], {})
+
+
+async def test_a_server_that_does_not_tell_its_processes_apart_proves_its_model_each_time() -> None:
+    async with stand(server=Slotted([Slot(), Slot()], mark="")) as (server, rig):
+        snapshot = await led(rig)
+        good = await rig.ask(body("two"), slot=1, pin=True, restore=snapshot)
+        server.model = (6, -0.1)
+        bad = await rig.ask(body("three"), slot=1, pin=True, restore=snapshot)
+        assert [one.choice.restore is None for one in (good, bad)] == [False, True]
+
+
+async def test_a_server_that_dies_of_a_restore_does_so_once() -> None:
+    """A file that was cut off ends a real server. The others may be so too."""
+    async with stand() as (server, rig):
+        snapshot, other = await led(rig), await led(rig, "one")
+        asked = body("other", head="Another head. " * 90)
+        await rig.ask(asked, slot=0, pin=True, lead=rig.chain(asked).head)
+        assert len(rig.engine.snapshots) == 2
+        server.hold["restore"] = asyncio.Event()
+        asking = asyncio.create_task(rig.ask(body("two"), slot=1, pin=True, restore=snapshot))
+        while not server.acts("restore"):
+            await asyncio.sleep(0.01)
+        for site in list(server._runner._server.connections):  # type: ignore[union-attr]
+            site.force_close()
+        await asking
+        assert snapshot.node not in rig.engine.snapshots
+        assert len(rig.engine.snapshots) == 1
+        await rig.saw(replace(PROBE, mark="process 2"))
+        assert rig.engine.snapshots == {}
+        assert other.node == snapshot.node
+
+
+async def test_a_server_that_does_not_answer_keeps_its_files() -> None:
+    async with stand() as (server, rig):
+        snapshot = await led(rig)
         await server._runner.cleanup()
         asked = Ask((rig.place.target,), rig.chain(body("two")), {})
         async with rig.snapshots.turn(
