@@ -13,7 +13,16 @@ from typing import Any
 
 from gateway.clock import Clock
 from gateway.config import Backend
-from gateway.events import BackendGone, BackendProbed, BoardChanged, Bus, CircuitChanged, RequestLeft, RequestStarted
+from gateway.events import (
+    BackendGone,
+    BackendProbed,
+    BackendRefused,
+    BoardChanged,
+    Bus,
+    CircuitChanged,
+    RequestLeft,
+    RequestStarted,
+)
 from gateway.prefix.chain import Chain
 from gateway.routing.board import Ask, Board, Choice, Engine, Running, Slot, Snapshot
 from gateway.state import slot_look, slot_rows
@@ -46,7 +55,7 @@ FOREIGN_ADVICE = (
 class Seats:
     """rates: what was learned of how fast a backend reads."""
 
-    hears = (RequestStarted, RequestLeft, BackendProbed, BackendGone, CircuitChanged)
+    hears = (RequestStarted, RequestLeft, BackendProbed, BackendRefused, BackendGone, CircuitChanged)
 
     def __init__(self, bus: Bus, clock: Clock, rates: Rates) -> None:
         self.board = Board()
@@ -238,6 +247,10 @@ class Seats:
             server = self._engines.server(event.backend)
             server.circuit_open = event.open
             self._refresh(server)
+        elif isinstance(event, BackendRefused):
+            server = self._engines.server(event.name)
+            server.refused()
+            self._refresh(server)
         elif isinstance(event, BackendGone):
             self._engines.gone(event.name)
 
@@ -258,6 +271,11 @@ class Seats:
         engine = self.engine(backend, model)
         shadow, prompt = server.shadow, round(chain.size * engine.ratio)
         return shadow.foresee(chain, prompt, None, caches=engine.cache is not False).reused
+
+    def why_no_pins(self, backend: str) -> str:
+        """Why requests are not pinned there, in words; "" if they are."""
+        server = self._engines.servers.get(backend)
+        return server.why_no_pins(self._clock.now()) if server else "it is not known"
 
     def set_snapshots(self, backend: str, model: str, snapshots: Mapping[bytes, Snapshot], saves: bool) -> None:
         """The saved slots of an engine, by the digest of their last node. saves: a slot could be saved now."""

@@ -32,15 +32,17 @@ class Content(Held):
 
 
 def reused(content: Content | None, chain: Chain, prompt: int) -> int:
-    """Tokens of a prompt that are reused where this is held. prompt: all tokens of it; at least one is always computed."""
+    """Tokens of a prompt that are reused where this is held. prompt: about how many it has; one is always computed."""
     if content is None:
         return 0
     nodes = shared_nodes(content.chain, chain)
     tokens = content.tokens_at(nodes)
+    if nodes == len(chain.digests):
+        return max(0, tokens - 1)
     following = chain.part_at(nodes) if nodes == len(content.chain.digests) else None
     if following is not None and following.reply:
         tokens += min(content.tokens - content.prompt, round(following.size * prompt / (chain.size or 1)))
-    return max(0, min(tokens, prompt - 1))
+    return tokens
 
 
 def kept(content: Content, chain: Chain, prompt: int) -> float:

@@ -49,9 +49,11 @@ def correct(server: Server, leases: Sequence[Lease], look: Look) -> bool:
     given = {row.number for row in news} | {number for number, row in server.rows.items() if row.busy}
     _find_busy(server, leases, look, given)
     drained = _end_drains(server, leases, rows, given)
-    _check_idle(server, rows, given, drained)
+    in_order = server.in_turn and _order(server) == [row.number for row in news]
+    _check_idle(server, rows, given, drained, in_order)
     server.unseen = max(0, server.open - sum(row.busy for row in rows.values()))
     server.rows, server.tasks, server.in_turn = dict(rows), 0, server.open <= 1
+    server.pending = {slot.number for slot in server.shadow.slots if slot.flight is not None and slot.number in given}
     server.ended.clear()
     server.filled.clear()
     return stranger and not look.working
@@ -143,8 +145,9 @@ def _read_so_far(ended: Ended, tokens: int) -> Content | None:
     return replace(left, tokens=tokens) if left is not None else None
 
 
-def _check_idle(server: Server, rows: Rows, given: set[int], drained: set[int]) -> None:
-    """What idle slots are believed to hold must be what they hold by the count, and by who was there last."""
+def _check_idle(server: Server, rows: Rows, given: set[int], drained: set[int], in_order: bool) -> None:
+    """What idle slots are believed to hold must be what they hold by the count, and by who was there last. in_order: requests
+    came one after the other, and slots were given tasks in the order that was believed, so that equal counts are no doubt."""
     last = {one.slot: one for one in server.ended if one.slot is not None}
     lost = [one for one in server.ended if one.slot is None]
     wrong: list[Slot] = []
@@ -158,20 +161,34 @@ def _check_idle(server: Server, rows: Rows, given: set[int], drained: set[int]) 
         elif slot.number in drained:
             slot.held = slot.held if _fits(held(slot), row) else None
         elif slot.number not in given:
-            if one is not None and slot.held is one.content:  # it never was there
-                lost.append(one)
-                slot.held = one.before
+            if one is not None and slot.held is one.content:
+                _came_before(server, slot, one, row, lost)
             slot.held = slot.held if _fits(held(slot), row) else None
         elif one is None or not (one.sure and _fits(one.content, row)):
             lost += [one] if one is not None else []
             wrong.append(slot)
-        else:
+        elif not in_order:
             slot.held = _certain(one, row, [other for other in server.ended if not (one.pinned and other.pinned)])
     for slot in wrong:
         row = rows[slot.number]
         fitting = [one for one in lost if one.sure and one.content is not None and _fits(one.content, row)]
         alike = sum(abs(rows[other.number].tokens - row.tokens) <= SLACK for other in wrong)
         slot.held = _certain(fitting[0], row, fitting) if len(fitting) >= alike else None
+
+
+def _order(server: Server) -> list[int]:
+    """Slots in the order of the last request that each is believed to have had."""
+    last = {one.slot: None for one in reversed(server.ended) if one.slot is not None}
+    return list(last)[::-1]
+
+
+def _came_before(server: Server, slot: Slot, one: Ended, row: Row, lost: list[Ended]) -> None:
+    """The slot has had no task since the last look. Either that saw the one of this request, or it never was there."""
+    if slot.number in server.pending and one.sure and _fits(one.content, row):
+        slot.held = _certain(one, row, [replace(one, content=one.before), *server.ended])
+    else:
+        lost.append(one)
+        slot.held = one.before
 
 
 def _certain(one: Ended, row: Row, ended: Sequence[Ended]) -> Content | None:

@@ -72,9 +72,9 @@ def evidence(before: Rows, rows: Rows, *, in_turn: bool, own: Iterable[int] = ()
         old = before.get(row.number)
         if row.busy or row.number in own or news == [row]:
             continue
-        if old is not None and old.task == row.task:  # idle all the time, unless it was at work before
-            kept |= not old.busy and old.tokens > 0 and row.tokens == old.tokens
-            emptied |= not old.busy and old.tokens > 0 and row.tokens == 0
+        if old is not None and old.task == row.task and not old.busy:  # idle all the time
+            kept |= old.tokens > 0 and row.tokens == old.tokens
+            emptied |= old.tokens > 0 and row.tokens == 0
         elif in_turn and row.task >= 0 and row is not news[-1]:
             kept |= row.tokens > 0
             emptied |= row.tokens == 0

@@ -48,8 +48,9 @@ class Server:
     last seen at work for somebody else.
 
     Since the last look at `/slots`: rows: what it showed; tasks: that the server was given; unseen: that it had been given
-    before, and that did not show; in_turn: all came one after the other and ended well; ended: what is to be found of those
-    that have ended; filled: slots into which the gateway itself has put something.
+    before, and that did not show; pending: slots that may have had the task then of a request that had not ended; in_turn: all
+    came one after the other and ended well; ended: what is to be found of those that have ended; filled: slots into which the
+    gateway itself has put something.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Server:
     rows: Rows = field(default_factory=dict)
     tasks: int = 0
     unseen: int = 0
+    pending: set[int] = field(default_factory=set)
     in_turn: bool = True
     ended: deque[Ended] = field(default_factory=lambda: deque(maxlen=64))
     filled: set[int] = field(default_factory=set)
@@ -147,6 +149,11 @@ class Server:
         """Whether somebody else uses its slots, and none of them are this gateway's alone."""
         return self.trust.foreign(now) and (self.config is None or self.config.slots is None)
 
+    def refused(self) -> None:
+        """Nobody listens at its address: when somebody does again, it is another process."""
+        self.was_down = True
+        self.emptied()
+
     def seats_changed(self) -> bool:
         """Make the list of slots what the server says and the configuration allows. Returns whether it is another one."""
         numbers = self.own or tuple(range(self.total))
@@ -167,7 +174,7 @@ class Server:
         for slot in self.shadow.slots:
             slot.draining = slot.foreign = False
         self.rows, self.tasks, self.unseen, self.in_turn = {}, 0, 0, True
-        for things in (self.drains, self.marked, self.ended, self.filled):
+        for things in (self.drains, self.marked, self.ended, self.filled, self.pending):
             things.clear()
 
     def saw(self, probe: Probe) -> None:
