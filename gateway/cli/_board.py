@@ -19,14 +19,15 @@ Row = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Board:
-    """status: as /status says; rows: finished requests by id, the oldest first. One writer: the verb's event loop."""
+    """status: as /status says; rows: finished requests by id and time, the oldest first. One writer: the verb's event loop."""
 
     status: dict[str, Any]
-    rows: OrderedDict[str, Row] = field(default_factory=OrderedDict)
+    rows: OrderedDict[tuple[str, float], Row] = field(default_factory=OrderedDict)
 
     def add(self, row: Row) -> None:
-        self.rows[row["id"]] = row
-        self.rows.move_to_end(row["id"])
+        key = (row["id"], row["time"])  # an id may be a client's and come again
+        self.rows[key] = row
+        self.rows.move_to_end(key)
         while len(self.rows) > KEEP:
             self.rows.popitem(last=False)
 
@@ -34,13 +35,18 @@ class Board:
         """Take over an event of /events; other names say nothing that is shown."""
         if name == "request":
             self.add(value)
-            self.status["in_flight"] = [one for one in self.status["in_flight"] if one["id"] != value["id"]]
+            self.status["in_flight"] = self._others(value)
         elif name == "started":
-            running = {"id": value["id"], "backend": value["backend"], "started": value["time"]}
-            self.status["in_flight"] = [one for one in self.status["in_flight"] if one["id"] != value["id"]] + [running]
+            running = {**{key: value[key] for key in ("id", "number", "backend")}, "started": value["time"]}
+            self.status["in_flight"] = [*self._others(value), running]
         elif name in ("backend", "gone"):
             kept = [one for one in self.status["backends"] if name == "backend" or one["name"] != value["name"]]
             self.status["backends"] = [value if one["name"] == value["name"] else one for one in kept]
+
+    def _others(self, request: Row) -> list[Row]:
+        """What runs beside this request. An id may be a client's and several requests' at once; the number is the flight's."""
+        key = (request["id"], request["number"])
+        return [one for one in self.status["in_flight"] if (one["id"], one["number"]) != key]
 
     def document(self) -> dict[str, Any]:
         """All that the screen shows, for --json."""

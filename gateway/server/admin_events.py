@@ -107,9 +107,10 @@ class Hub:
             self._backends.pop(event.name, None)
             self._tell("gone", {"name": event.name})
         elif isinstance(event, RequestStarted):
-            self._tell("started", {"id": event.id, "backend": event.backend, "time": self._gateway.clock.wall()})
+            now = self._gateway.clock.wall()
+            self._tell("started", {"id": event.id, "number": event.number, "backend": event.backend, "time": now})
         elif isinstance(event, RequestClosed) and self.readers:
-            self._tell("request", row_of(event.record))
+            self._tell("request", {**row_of(event.record), "number": event.number})
 
     def hello(self) -> bytes:
         return event_bytes("hello", {"version": __version__, "time": self._gateway.clock.wall()})

@@ -18,9 +18,11 @@ LONGEST_NAME = 256  # characters; a client may send a body of any size as its mo
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A request that a backend works on. started: wall clock, when this backend got it."""
+    """A request that a backend works on. id: may be the client's own, and then several requests' at once; number: its flight's,
+    unlike any other; started: wall clock, when this backend got it."""
 
     id: str
+    number: int
     backend: str
     started: float
 
@@ -38,7 +40,7 @@ class Requests:
 
     def on_event(self, event: Any) -> None:
         if isinstance(event, RequestStarted):
-            self._running[event.id, event.number] = InFlight(event.id, event.backend, self._clock.wall())
+            self._running[event.id, event.number] = InFlight(event.id, event.number, event.backend, self._clock.wall())
         elif isinstance(event, RequestLeft):
             self._left(event)
         elif isinstance(event, RequestClosed):

@@ -57,6 +57,8 @@ async def test_a_request_is_told_when_it_starts_and_when_it_has_ended(gateway: F
         assert told(response)[0][0] == "hello"
         events = dict(told(response))
         assert (events["started"]["id"], events["started"]["backend"]) == ("live", "local")
+        number = events["request"].pop("number")
+        assert number == events["started"]["number"], "by which the two belong together, whatever id the client chose"
         assert events["request"] == (await gateway.ask("/requests")).json()["requests"][0]
 
 

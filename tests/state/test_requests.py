@@ -52,14 +52,14 @@ def finished(*ids: str) -> list[Event]:
 
 def test_running_requests_are_listed_oldest_first() -> None:
     requests = requests_after(RequestStarted("a", "ollama"), RequestStarted("b", "lms"), ConfigReloaded(ok=True))
-    assert requests.in_flight() == [InFlight("a", "ollama", 1.0), InFlight("b", "lms", 2.0)]
+    assert requests.in_flight() == [InFlight("a", 0, "ollama", 1.0), InFlight("b", 0, "lms", 2.0)]
     assert requests.recent() == []
     assert requests.get("a") is None
 
 
 def test_a_retry_moves_the_request_to_the_other_backend() -> None:
     moved = [RequestStarted("a", "ollama"), RequestStarted("b", "lms"), RequestLeft("a", "ollama"), RequestStarted("a", "lms")]
-    assert requests_after(*moved).in_flight() == [InFlight("b", "lms", 2.0), InFlight("a", "lms", 3.0)]
+    assert requests_after(*moved).in_flight() == [InFlight("b", 0, "lms", 2.0), InFlight("a", 0, "lms", 3.0)]
 
 
 def test_a_late_goodbye_of_the_first_backend_does_not_end_the_second_try() -> None:
@@ -75,7 +75,7 @@ def test_a_request_ends_by_leaving_or_closing() -> None:
 
 def test_two_requests_with_the_same_id_are_two() -> None:
     both = [RequestStarted("a", "ollama", 1), RequestStarted("a", "ollama", 2)]
-    assert [request.started for request in requests_after(*both).in_flight()] == [1.0, 2.0]
+    assert [(request.number, request.started) for request in requests_after(*both).in_flight()] == [(1, 1.0), (2, 2.0)]
     assert [request.started for request in requests_after(*both, RequestLeft("a", "ollama", 1)).in_flight()] == [2.0]
     assert [request.started for request in requests_after(*both, RequestClosed(RECORD, 2)).in_flight()] == [1.0]
 

@@ -75,8 +75,8 @@ def add(gateway: Gateway, finished: Record, explained: dict[str, Any] | None = N
     gateway.bus.publish(RequestClosed(finished))
 
 
-def start(gateway: Gateway, id: str) -> None:
-    gateway.bus.publish(RequestStarted(id, "desk"))
+def start(gateway: Gateway, id: str, number: int) -> None:
+    gateway.bus.publish(RequestStarted(id, "desk", number))
 
 
 def fill(gateway: Gateway) -> None:

@@ -80,8 +80,13 @@ async def test_a_request_appears_while_it_is_watched(app: App, browser: Browser)
     assert reply.status == 200
     await browser.wait("#rows tr:first-child[data-id='live-1']", "a-watched-agent")
     assert "until" in await browser.text("#backends .models")
-    scene.start(app.gateway, "live-2")
+    scene.start(app.gateway, "live-2", 1001)
     await browser.wait("#running", "1 request running")
+    scene.start(app.gateway, "live-2", 1002)  # an id of the client's that is used twice
+    await browser.wait("#running", "2 requests running")
+    reply = await fetch(f"{data_port(app)}/api/chat", CHAT, ("X-Request-Id", "live-1"), ("User-Agent", "a-second-agent"))
+    await browser.wait("#rows tr:first-child[data-id='live-1']", "a-second-agent")
+    assert len(await browser.find("#rows tr[data-id='live-1']")) == 2
     await assert_calm(browser)
 
 

@@ -9,7 +9,7 @@ import { percent, plural } from "./format.js";
 import { showHeadline } from "./headline.js";
 import { follow } from "./live.js";
 import { reuse } from "./numbers.js";
-import { Requests } from "./requests.js";
+import { keyOf, Requests } from "./requests.js";
 
 const KEEP = 500; // rows: as many as the gateway keeps unless it is told otherwise
 const DRAW = 100; // milliseconds between two drawings at least
@@ -18,9 +18,9 @@ const QUIET = 30_000; // milliseconds between two announcements of new requests
 
 const state = {
   status: null, // as /status gave it, with the backends of later events; null until then
-  rows: new Map(), // id -> row
-  running: new Map(), // id -> {id, backend}
-  live: null, // rows that came while `load` waits for its answers
+  rows: new Map(), // keyOf(row) -> row
+  running: new Map(), // flightOf(run) -> {id, number, backend}
+  live: null, // the same of rows that came while `load` waits for its answers
   since: 0, // rows since the last announcement
   spoken: 0,
   drawing: null,
@@ -32,6 +32,9 @@ const table = new Requests((id) => drawer.open(id));
 
 // Data
 
+/** What tells one running request from another: an id may be a client's, and several requests' at once. */
+const flightOf = ({ id, number }) => `${number} ${id}`;
+
 const on = {
   hello: () => load(),
   lost() {
@@ -40,14 +43,14 @@ const on = {
     else checkSession();
   },
   request(row) {
-    state.running.delete(row.id);
-    state.rows.set(row.id, row);
-    state.live?.set(row.id, row);
+    state.running.delete(flightOf(row));
+    state.rows.set(keyOf(row), row);
+    state.live?.set(keyOf(row), row);
     state.since += 1;
     draw();
   },
   started(run) {
-    state.running.set(run.id, run);
+    state.running.set(flightOf(run), run);
     draw();
   },
   backend(backend) {
@@ -72,8 +75,8 @@ async function load() {
     if (state.live !== live) return; // another load began meanwhile, and knows better
     const again = state.status !== null;
     state.status = status;
-    state.rows = new Map([...rows.map((row) => [row.id, row]), ...live]);
-    state.running = new Map((status.in_flight ?? []).map((run) => [run.id, run]));
+    state.rows = new Map([...rows.map((row) => [keyOf(row), row]), ...live]);
+    state.running = new Map((status.in_flight ?? []).map((run) => [flightOf(run), run]));
     state.live = null;
     link("up", "live");
     drawNow();
@@ -87,7 +90,7 @@ async function load() {
 
 function newestFirst() {
   const rows = [...state.rows.values()].sort((a, b) => b.time - a.time).slice(0, KEEP);
-  if (rows.length < state.rows.size) state.rows = new Map(rows.map((row) => [row.id, row]));
+  if (rows.length < state.rows.size) state.rows = new Map(rows.map((row) => [keyOf(row), row]));
   return rows;
 }
 

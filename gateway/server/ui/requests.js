@@ -9,6 +9,9 @@ const PAGE = 60; // rows shown at first, and with each "Show more"
 const MOVES = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity };
 const NO_REASON = "nothing lost";
 
+/** What tells one finished request from another: an id may be a client's, and come again. */
+export const keyOf = ({ id, time }) => `${time} ${id}`;
+
 export class Requests {
   /** open: called with the id of a request whose explanation is wanted. */
   constructor(open) {
@@ -44,7 +47,7 @@ export class Requests {
     const filters = Object.entries(Object.fromEntries(new FormData(byId("filters")))).filter(([, wanted]) => wanted !== "");
     const found = this.rows.filter((row) => filters.every(([name, wanted]) => row[name] === wanted));
     const shown = found.slice(0, this.limit);
-    const elements = new Map(shown.map((row) => [row.id, this.element(row)]));
+    const elements = new Map(shown.map((row) => [keyOf(row), this.element(row)]));
     this.elements = elements;
     reorder(byId("rows"), [...elements.values()].map(([, element]) => element));
     if (!byId("rows").querySelector("[tabindex='0']")) byId("rows").firstElementChild?.setAttribute("tabindex", "0");
@@ -56,7 +59,7 @@ export class Requests {
   }
 
   element(row) {
-    const [old, element] = this.elements.get(row.id) ?? [];
+    const [old, element] = this.elements.get(keyOf(row)) ?? [];
     if (old === row) return [row, element];
     const fresh = line(row);
     if (element) {
