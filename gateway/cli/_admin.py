@@ -27,6 +27,10 @@ class NotDone(WarmgateError):
     """The gateway refused, failed, or did not answer in time; the text says which."""
 
 
+class Lost(NotDone):
+    """The connection broke, or ended, or nothing came over it in time: it may work another time."""
+
+
 def load_named(path: Path | None) -> Config:
     """The configuration in the file that is named or found. Raises ConfigError, also where there is none."""
     found = configuration.find(path, os.environ)
@@ -51,12 +55,22 @@ def get(config: Config, path: str, **query: str | int | float | None) -> dict[st
     return _send("GET", config, path, {name: value for name, value in query.items() if value is not None})
 
 
-async def events(config: Config) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """(name, data) of what /events tells, from `hello` on, for as long as the gateway runs. Raises NoGateway, NotDone.
+async def look(config: Config, path: str, **query: str | int | float) -> dict[str, Any]:
+    """The same as `get`, for verbs that go on meanwhile and may be interrupted. Raises NoGateway, NotDone."""
+    url = base_url(config) + path
+    try:
+        async with httpx.AsyncClient(timeout=PATIENCE, trust_env=False) as client:
+            return _document(await client.get(url, params=query or None, headers=_token(config)))
+    except httpx.HTTPError as error:
+        raise _failure(url, error) from error
 
-    A comment (the gateway says so when it ends, or drops a reader) is ("", {"comment": words}).
+
+async def events(config: Config) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """(name, data) of what /events tells, from `hello` on. Raises NoGateway, NotDone, and in the end always Lost.
+
+    The last words of a gateway that ends, or drops a reader, are in the error.
     """
-    url = f"{base_url(config)}/events"
+    url, last_words = f"{base_url(config)}/events", "it said nothing"
     timeout = httpx.Timeout(PATIENCE, read=SILENCE)
     try:
         async with (
@@ -70,9 +84,14 @@ async def events(config: Config) -> AsyncIterator[tuple[str, dict[str, Any]]]:
             async for data in reply.aiter_bytes():
                 _, whole = framer.feed(data)
                 for frame in framer.split(whole):
-                    yield _event(frame)
+                    name, value = _event(frame)
+                    if name:
+                        yield name, value
+                    else:
+                        last_words = value["comment"]
     except httpx.HTTPError as error:
         raise _failure(url, error) from error
+    raise Lost(f"The gateway ended the stream: {last_words}.")
 
 
 def base_url(config: Config) -> str:
@@ -116,7 +135,7 @@ def _event(frame: bytes) -> tuple[str, dict[str, Any]]:
 def _failure(url: str, error: httpx.HTTPError) -> WarmgateError:
     if isinstance(error, httpx.ConnectError):
         return NoGateway(f"No gateway answers at {url}: {error}")
-    return NotDone(f"The gateway at {url} does not answer: {error}")
+    return Lost(f"The gateway at {url} does not answer: {error}")
 
 
 def _token(config: Config) -> dict[str, str]:

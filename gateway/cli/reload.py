@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import click
 import orjson
 
+from gateway import config as configuration
 from gateway.cli import _admin
+from gateway.config import Config
 from gateway.errors import WarmgateError
 
 
@@ -26,9 +29,25 @@ def command(path: Path | None, as_json: bool) -> None:
 
 
 def reload(path: Path | None) -> tuple[bool, str]:
-    """Ask the gateway whose admin address the configuration names. Returns whether it took the file over, and words."""
+    """Ask the gateway whose admin address the configuration names. Returns whether it took the file over, and words.
+
+    A gateway that runs without a file is found where the defaults say, and looks for servers again.
+    """
     try:
+        if configuration.find(path, os.environ) is None:
+            return _reload_at_defaults(_admin.load_or_defaults(None))
         _admin.ask(_admin.load_named(path), "/-/reload")
     except WarmgateError as error:
         return False, str(error)
     return True, "The configuration was reloaded."
+
+
+def _reload_at_defaults(defaults: Config) -> tuple[bool, str]:
+    try:
+        _admin.ask(defaults, "/-/reload")
+    except _admin.NoGateway as error:
+        return False, f"No configuration was found; name it with --config. {error}"
+    return True, (
+        f"No configuration was found here, so the gateway at {_admin.base_url(defaults)} was asked: "
+        "it read its own file again, or looked for servers again if it runs without one."
+    )

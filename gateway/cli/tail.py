@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from gateway.cli import _admin, _show
+from gateway.cli import _admin, _follow, _show
 from gateway.config import Config
 from gateway.errors import WarmgateError
 
@@ -46,7 +48,7 @@ def command(path: Path | None, lines: int, no_follow: bool, as_json: bool, **fil
 
 
 async def tail(config: Config, wanted: Mapping[str, str], lines: int, console: Console | None, no_follow: bool) -> None:
-    """console: None prints JSON. Raises WarmgateError when the gateway ends."""
+    """console: None prints JSON. Raises WarmgateError when the gateway does not answer at first, or refuses."""
     async for row in _earlier(config, wanted, lines) if no_follow else rows(config, wanted, lines):
         if console:
             console.print(line(row), soft_wrap=True)
@@ -57,26 +59,45 @@ async def tail(config: Config, wanted: Mapping[str, str], lines: int, console: C
 async def rows(config: Config, wanted: Mapping[str, str], lines: int) -> AsyncIterator[dict[str, Any]]:
     """The earlier requests, the oldest first, and then those that end. None is left out or told twice.
 
-    Raises WarmgateError when the gateway ends or does not answer.
+    A gateway that ends is waited for, which is said on standard error; what it remembers of the time between is then told.
+    Raises WarmgateError when no gateway answers at first, or when it refuses.
     """
-    last_words, told = "it said nothing", set[str]()
-    async for name, value in _admin.events(config):
+    told, again = Told(), False
+    async for name, value in _follow.following(config):
         if name == "hello":  # from here on nothing is missed
-            async for row in _earlier(config, wanted, lines):
-                told.add(row["id"])
-                yield row
-        elif name == "request" and matches(value, wanted):
-            if value["id"] not in told:
-                yield value
-            told.discard(value["id"])  # a client may use an id again
-        elif not name:
-            last_words = value["comment"]
-    raise _admin.NotDone(f"The gateway ended the stream: {last_words}.")
+            if again:
+                click.echo("connected again", err=True)
+            with suppress(_admin.NoGateway, _admin.Lost):  # it ends already, which the stream tells as well
+                earlier = [row async for row in _earlier(config, wanted, MOST) if told.is_new(row)]
+                for row in earlier if again else earlier[max(0, len(earlier) - lines) :]:
+                    yield row
+            again = True
+        elif name == "request" and matches(value, wanted) and told.is_new(value):
+            del value["number"]  # which no earlier request has
+            yield value
+        elif name == _follow.LOST:
+            click.echo(f"{value['message']} Trying again ...", err=True)
+
+
+class Told:
+    """Which requests have been told, of the newest. An id may be a client's and come again, but not at the same time."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, float], None] = OrderedDict()
+
+    def is_new(self, row: Mapping[str, Any]) -> bool:
+        """Whether this request comes for the first time; it does not from then on."""
+        key = (row["id"], row["time"])
+        new = key not in self._known
+        self._known[key] = None
+        while len(self._known) > 2 * MOST:
+            self._known.popitem(last=False)
+        return new
 
 
 async def _earlier(config: Config, wanted: Mapping[str, str], lines: int) -> AsyncIterator[dict[str, Any]]:
     if lines:
-        found = await asyncio.to_thread(_admin.get, config, "/requests", limit=lines, **wanted)
+        found = await _admin.look(config, "/requests", limit=lines, **wanted)
         for row in reversed(found["requests"]):
             yield row
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from gateway.cli import _admin, _show
+from gateway.cli import _admin, _follow, _show
 from gateway.cli._board import KEEP, Board, breakers, summary
 from gateway.cli.ps import backend_table
 from gateway.cli.tail import line
@@ -53,32 +55,61 @@ def load(config: Config) -> Board:
     return board
 
 
+@dataclass(slots=True)
+class View:
+    """What the screen shows. trouble: why it may be old, "" while the gateway is heard. One writer: the event loop."""
+
+    board: Board
+    trouble: str = ""
+
+
 async def live(config: Config, console: Console) -> None:
-    """Draw until the gateway ends (then NotDone is raised) or the user stops it."""
-    board = await asyncio.to_thread(load, config)
-    follower = asyncio.create_task(_follow(config, board))
+    """Draw until the user stops it; a gateway that ends is waited for. Raises WarmgateError as `following` does."""
+    view = View(await _load(config))
+    follower = asyncio.create_task(_follow_on(config, view))
     try:
         with Live(console=console, screen=True, auto_refresh=False) as screen:
             while not follower.done():
-                screen.update(picture(board, time.time()), refresh=True)
+                screen.update(picture(view.board, time.time(), view.trouble), refresh=True)
                 await asyncio.wait([follower], timeout=INTERVAL)
-                if not follower.done():
-                    board.status = await asyncio.to_thread(_admin.get, config, "/status")
+                await _look(config, view)
         await follower
     finally:
         follower.cancel()
 
 
-async def _follow(config: Config, board: Board) -> None:
-    async for name, value in _admin.events(config):
-        board.hear(name, value)
-    raise _admin.NotDone("The gateway ended the stream; it is shutting down, or this reader was too slow.")
+async def _load(config: Config) -> Board:
+    """As `load`. Raises WarmgateError."""
+    board = Board(await _admin.look(config, "/status"))
+    for row in reversed((await _admin.look(config, "/requests", limit=KEEP))["requests"]):
+        board.add(row)
+    return board
 
 
-def picture(board: Board, now: float) -> RenderableType:
-    """The whole screen."""
+async def _look(config: Config, view: View) -> None:
+    """Take over what no event tells."""
+    if not view.trouble:
+        with suppress(_admin.NoGateway, _admin.Lost):  # the stream tells it as well
+            view.board.status = await _admin.look(config, "/status")
+
+
+async def _follow_on(config: Config, view: View) -> None:
+    async for name, value in _follow.following(config, begun=True):
+        if name == _follow.LOST:
+            view.trouble = f"{value['message']} Trying again ..."
+        elif name != "hello":
+            view.board.hear(name, value)
+        else:
+            with suppress(_admin.NoGateway, _admin.Lost):  # what ended before, and what another gateway remembers
+                view.board = await _load(config)
+            view.trouble = ""
+
+
+def picture(board: Board, now: float, trouble: str = "") -> RenderableType:
+    """The whole screen. trouble: a sentence at its top."""
     rows, backends = list(board.rows.values()), board.status["backends"]
     return Group(
+        *([Text(_show.plain(trouble, 200), style="bold red")] if trouble else []),
         *head(board, now),
         Text(""),
         backend_table(backends) if backends else Text("No backend is configured."),

@@ -52,15 +52,20 @@ async def test_json_lines_and_filters(gateway: Front, tmp_path: Path) -> None:
     assert "error: `reason` is one of first_seen" in ran.err
 
 
-async def test_live_requests_come_once_and_the_end_is_told(gateway: Front, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_live_requests_come_once_and_a_stream_that_ends_is_opened_again(
+    gateway: Front, capsys: pytest.CaptureFixture[str]
+) -> None:
     await gateway.chat("earlier", model="small")
     assert gateway.app._admin
     readers = gateway.app._admin.app[HUB].readers
     config = configuration.load(gateway.file, {})
     ids: list[str] = []
+    said: list[str] = []
 
     def printed() -> list[str]:
-        ids.extend(json.loads(text)["id"] for text in capsys.readouterr().out.splitlines())
+        captured = capsys.readouterr()
+        ids.extend(json.loads(text)["id"] for text in captured.out.splitlines())
+        said.extend(captured.err.splitlines())
         return ids
 
     following = asyncio.create_task(tail(config, {"model": "small"}, 10, None, no_follow=False))
@@ -70,22 +75,28 @@ async def test_live_requests_come_once_and_the_end_is_told(gateway: Front, capsy
     assert await until(lambda: _is("second" in printed()))
     (reader,) = readers
     reader.end("time to go")
-    with pytest.raises(_admin.NotDone, match="The gateway ended the stream: time to go"):
+    await gateway.chat("between", model="small")
+    assert await until(lambda: _is("between" in printed()))
+    await gateway.chat("second", model="small")  # an id that comes again
+    assert await until(lambda: _is(printed().count("second") == 2))
+    assert printed() == ["earlier", "live", "second", "between", "second"]
+    assert said == ["The gateway ended the stream: time to go. Trying again ...", "connected again"]
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
         await following
-    assert printed() == ["earlier", "live", "second"]
 
 
 async def test_a_request_that_ends_between_the_two_questions_is_told_once(
     gateway: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop, get = asyncio.get_running_loop(), _admin.get
+    look = _admin.look
 
-    def late(*arguments: Any, **query: Any) -> dict[str, Any]:
+    async def late(*arguments: Any, **query: Any) -> dict[str, Any]:
         """Another request ends after /events was opened, before /requests is asked: both tell it."""
-        asyncio.run_coroutine_threadsafe(gateway.chat("between"), loop).result(10)
-        return get(*arguments, **query)
+        await gateway.chat("between")
+        return await look(*arguments, **query)
 
-    monkeypatch.setattr(_admin, "get", late)
+    monkeypatch.setattr(_admin, "look", late)
     ids = []
     async for row in rows(configuration.load(gateway.file, {}), {}, 10):
         ids.append(row["id"])

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from gateway import config as configuration
-from gateway.cli import _admin
+from gateway.cli import _follow
 from gateway.cli._board import KEEP, Board, breakers, summary
 from gateway.cli.top import live
 from gateway.server.admin_events import HUB
@@ -51,7 +51,8 @@ async def test_one_picture_where_no_terminal_is(gateway: Front, tmp_path: Path) 
     assert [backend["name"] for backend in shown["backends"]] == ["local"]
 
 
-async def test_the_live_screen_follows_until_the_gateway_ends(gateway: Front) -> None:
+async def test_the_live_screen_follows_and_opens_its_stream_again(gateway: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_follow, "FIRST_WAIT", 2.5)  # longer than a picture stays
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, height=40, highlight=False, markup=False)
     running = asyncio.create_task(live(configuration.load(gateway.file, {}), console))
@@ -60,8 +61,13 @@ async def test_the_live_screen_follows_until_the_gateway_ends(gateway: Front) ->
     assert await until(lambda: _is("brand-new" in screen.getvalue()))
     assert gateway.app._admin
     for reader in gateway.app._admin.app[HUB].readers:
-        reader.end("")
-    with pytest.raises(_admin.NotDone, match="The gateway ended the stream"):
+        reader.end("time to go")
+    assert await until(lambda: _is("The gateway ended the stream: time to go. Trying again" in screen.getvalue()))
+    assert await until(lambda: _is(len(gateway.app._admin.app[HUB].readers) == 1))
+    await gateway.chat("after-it")
+    assert await until(lambda: _is("after-it" in screen.getvalue()))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
         await running
 
 
@@ -127,19 +133,30 @@ def test_breakers_are_ranked_by_seconds_and_then_tokens() -> None:
 
 def test_the_board_follows_events_and_stays_bounded() -> None:
     board = Board({"in_flight": [], "backends": [{"name": "a", "up": True}, {"name": "b", "up": True}]})
-    board.hear("started", {"id": "x", "backend": "a", "time": 5.0})
-    board.hear("started", {"id": "x", "backend": "b", "time": 6.0})  # a retry elsewhere
-    assert board.status["in_flight"] == [{"id": "x", "backend": "b", "started": 6.0}]
+    board.hear("started", {"id": "x", "number": 1, "backend": "a", "time": 5.0})
+    board.hear("started", {"id": "x", "number": 1, "backend": "b", "time": 6.0})  # a retry elsewhere
+    assert board.status["in_flight"] == [{"id": "x", "number": 1, "backend": "b", "started": 6.0}]
     board.hear("backend", {"name": "a", "up": False})
     board.hear("gone", {"name": "b"})
     board.hear("something new", {})
     assert board.status["backends"] == [{"name": "a", "up": False}]
     for number in range(KEEP + 10):
-        board.hear("request", row(str(number)))
-    board.hear("request", row("x"))
+        board.hear("request", row(str(number), number=100 + number))
+    board.hear("request", row("x", number=1))
     assert board.status["in_flight"] == []
     assert len(board.rows) == KEEP
-    assert next(reversed(board.rows)) == "x"
+    assert next(reversed(board.rows)) == ("x", 1.0)
+
+
+def test_two_requests_with_the_same_id_are_two() -> None:
+    board = Board({"in_flight": [], "backends": []})
+    for number in (1, 2):
+        board.hear("started", {"id": "x", "number": number, "backend": "a", "time": float(number)})
+    assert [one["started"] for one in board.status["in_flight"]] == [1.0, 2.0]
+    board.hear("request", row("x", number=2, time=2.0))
+    assert [one["started"] for one in board.status["in_flight"]] == [1.0]
+    board.hear("request", row("x", number=1, time=1.0))
+    assert (board.status["in_flight"], len(board.rows)) == ([], 2)
 
 
 async def _is(fact: bool) -> bool:
