@@ -162,6 +162,49 @@ class KeepAliveOverridden:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelsKept:
+    """The models that the configuration wants loaded now, looked at when somebody asks: backend, and its own name of it."""
+
+    models: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsSeen:
+    """What is believed of a backend's slots, looked at when somebody asks. states: how many slots by what they do; waiting:
+    requests that wait for the backend; pins: for what reasons they may be given up there, none if it has no slots; unpinned:
+    the one that holds now, or ""; unsaved: snapshots were given up."""
+
+    backend: str
+    states: Mapping[str, int]
+    waiting: int = 0
+    pins: tuple[str, ...] = ()
+    unpinned: str = ""
+    unsaved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupRan:
+    """A prefix was read ahead, or was to be. outcome: `prefilled`, `restored`, `already_warm`, `interrupted` (a user's request
+    wanted the backend), `failed` or `skipped`; tokens: that were computed or restored."""
+
+    pin: str
+    backend: str
+    model: str
+    outcome: str
+    seconds: float = 0.0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixWarm:
+    """Whether a pinned prefix is believed to be in a cache of the backend, told when that changes."""
+
+    pin: str
+    backend: str
+    warm: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigReloaded:
     ok: bool
     message: str = ""
@@ -185,6 +228,10 @@ Event = (
     | ModelUnloaded
     | Pinged
     | KeepAliveOverridden
+    | ModelsKept
+    | SlotsSeen
+    | WarmupRan
+    | PrefixWarm
     | ConfigReloaded
 )
 

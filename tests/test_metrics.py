@@ -384,10 +384,17 @@ GAUGES = {
     "backend_up",
     "circuit_open",
     "model_resident",
+    "model_kept",
+    "slots",
+    "waiting",
+    "pin_disabled",
+    "snapshots_disabled",
+    "snapshot_files",
+    "prefix_warm",
     "config_last_reload_successful",
     "build_info",
 }
-UNITS = ("_total", "_seconds", "_bytes", "_timestamp_seconds", "_ratio")
+UNITS = ("_total", "_seconds", "_bytes", "_timestamp_seconds", "_ratio", "_fds")
 
 
 def test_names_units_and_help(metrics: Metrics) -> None:

@@ -12,6 +12,7 @@ from gateway.cli._found import TITLES
 from gateway.doctor.base import Finding, Severity
 from gateway.doctor.report import Looked, Report
 from gateway.logs import printable
+from gateway.units import show_duration
 
 STYLES: dict[Severity, str] = {"serious": "bold red", "advice": "yellow", "note": "dim"}
 LONGEST = 600  # characters of a sentence
@@ -21,6 +22,8 @@ def show(report: Report) -> None:
     console = Console()
     for server in report.servers:
         console.print(Text(printable(_server(server), LONGEST)))
+    if report.scraped is not None:
+        console.print(Text(f"metrics: last scraped {show_duration(round(report.scraped))} ago"))
     if report.findings:
         console.print(_table(report.findings))
     console.print(Text(printable(report.summary, LONGEST)))

@@ -48,7 +48,8 @@ async def diagnose(config: Config, ports: tuple[int, ...] = PORTS) -> Report:
     for looked, found in await asyncio.gather(*(examine_server(name, setup) for name in setup.backends)):
         servers.append(looked)
         findings += found
-    return Report(ordered(findings), tuple(servers), seconds=time.monotonic() - began)
+    scraped = setup.running.scraped if isinstance(setup.running, Running) else None
+    return Report(ordered(findings), tuple(servers), seconds=time.monotonic() - began, scraped=scraped)
 
 
 async def look(config: Config, ports: tuple[int, ...]) -> Setup:

@@ -25,12 +25,14 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """findings: the serious ones first; measured: figures of a probe or canary; seconds: that it all took."""
+    """findings: the serious ones first; measured: figures of a probe or canary; seconds: that it all took; scraped: seconds
+    since somebody asked the running gateway for its metrics, None if nobody did or no gateway runs."""
 
     findings: tuple[Finding, ...]
     servers: tuple[Looked, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    scraped: float | None = None
 
     @property
     def fine(self) -> bool:
@@ -49,6 +51,7 @@ class Report:
             "ok": self.fine,
             "summary": self.summary,
             "seconds": round(self.seconds, 2),
+            "scraped": None if self.scraped is None else round(self.scraped, 1),
             "servers": [asdict(server) for server in self.servers],
             "measured": dict(self.measured),
             "findings": [asdict(finding) for finding in self.findings],

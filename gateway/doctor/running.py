@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,12 @@ class Running:
     status: Mapping[str, Any]
     asked: tuple[Asked, ...]
     explained: bool
+
+    @property
+    def scraped(self) -> float | None:
+        """Seconds since /metrics was last asked for; None: never, since the gateway started."""
+        when = self.status.get("scraped")
+        return max(0.0, time.time() - when) if isinstance(when, int | float) else None
 
 
 @dataclass(frozen=True, slots=True)

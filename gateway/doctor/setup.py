@@ -21,6 +21,9 @@ PATIENT = 100.0
 LOADING = 120.0
 """Seconds that loading a model and reading a long prompt may well take."""
 
+SCRAPED = 300.0
+"""Seconds after which somebody who collects metrics would have come again."""
+
 
 # who may ask
 
@@ -78,6 +81,15 @@ async def not_running(setup: Setup) -> Iterable[Seen]:
 
 async def locked(setup: Setup) -> Iterable[Seen]:
     return [Seen(setup.running.problem)] if isinstance(setup.running, Silent) and setup.running.locked else []
+
+
+async def not_scraped(setup: Setup) -> Iterable[Seen]:
+    if not isinstance(setup.running, Running) or "scraped" not in setup.running.status:
+        return []
+    age = setup.running.scraped
+    if age is None:
+        return [Seen("Nobody has asked for /metrics since the gateway started.")]
+    return [Seen(f"/metrics was last asked for {show_duration(round(age))} ago.")] if age > SCRAPED else []
 
 
 async def no_servers(setup: Setup) -> Iterable[Seen]:
@@ -186,6 +198,14 @@ CHECKS: tuple[Check[Setup], ...] = (
         "What clients do cannot be looked at.",
         "Name the configuration that it runs with: `warmgate doctor --config FILE`.",
         locked,
+    ),
+    Check(
+        "not-scraped",
+        "note",
+        "Nobody collects the metrics.",
+        "Without them there is no dashboard and no alert; the gateway itself remembers only its last requests.",
+        "Let Prometheus scrape /metrics of the admin port: `grafana/prometheus.yml` shows how.",
+        not_scraped,
     ),
     Check(
         "no-servers",

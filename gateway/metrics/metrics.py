@@ -10,23 +10,20 @@ session, client or prefix. An unknown number is not a 0: what a backend does not
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.registry import Collector
+from prometheus_client import ProcessCollector, generate_latest
 
 from gateway import __version__, events
 from gateway.clock import Clock, SystemClock
-from gateway.labels import LONGEST, OTHER, Names, Pairs
-from gateway.logs import printable
-from gateway.metrics.series import Counter, Gauge, Histogram
+from gateway.labels import OTHER, Names
+from gateway.metrics.families import NONE, PREFIX, Bounds, Families
+from gateway.metrics.seats import Seats
+from gateway.metrics.warmth import Residency, Warmups
 from gateway.values import REASONS, SAVERS, CacheReport, Probe, Record, Usage
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-NONE = "none"
-"""The backend of a request that reached none."""
 
 TTFT_BUCKETS = (.02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 320, 640)  # fmt: skip
 TOKEN_BUCKETS = (.001, .0025, .005, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, 1, 2.5)  # fmt: skip
@@ -64,28 +61,24 @@ def bounded(tokens: int) -> int:
     return max(0, min(tokens, MOST_TOKENS))
 
 
-S = TypeVar("S", bound=Collector)
-
-
 class Metrics:
     """max_pairs: most (backend, model) pairs with series of their own (TTFT alone is 88 series a pair), and most backends."""
 
     def __init__(self, max_pairs: int = 25, *, version: str = __version__, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._registry = CollectorRegistry()
-        self._max_models = max_pairs
-        self._backends = Names(max_pairs, NONE)
-        self._pairs = Pairs(max_pairs, self._backends)
+        self.families = families = Families()
+        bounds = Bounds(max_pairs)
+        self._backends, self._pairs = bounds.backends, bounds.pairs
         self._dialects, self._kinds, self._decisions, self._stages = Names(16), Names(8), Names(32), Names(16)
         self._rules, self._reasons = Names(48), Names(16)
-        self._define_request_metrics()
-        self._define_token_metrics()
-        self._define_canonical_metrics()
-        self._define_prefix_metrics()
-        self._define_state_metrics()
-        self._gauge("build_info", "Always 1; what runs.", "version", "python").set(1, (version, platform.python_version()))
-        self._reloaded(events.ConfigReloaded(ok=True))
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._define_request_metrics(families)
+        self._define_token_metrics(families)
+        self._define_prefix_metrics(families)
+        self._define_canonical_metrics(families)
+        groups = (Residency(families, bounds), Warmups(families, bounds), Seats(families, bounds))
+        self._define_state_metrics(families, version)
+        families.add(ProcessCollector(namespace=PREFIX.rstrip("_"), registry=None))
+        own: dict[type, Callable[[Any], None]] = {
             events.RequestStarted: lambda event: self._inflight.inc((self._backends(event.backend),)),
             events.RequestLeft: lambda event: self._inflight.inc((self._backends(event.backend),), -1),
             events.RequestClosed: lambda event: self._closed(event.record),
@@ -97,6 +90,11 @@ class Metrics:
             events.IndexChanged: self._indexed,
             events.ConfigReloaded: self._reloaded,
         }
+        self._handlers: dict[type, list[Callable[[Any], None]]] = {}
+        for handlers in (own, *(group.handlers for group in groups)):
+            for kind, handler in handlers.items():
+                self._handlers.setdefault(kind, []).append(handler)
+        self._reloaded(events.ConfigReloaded(ok=True))
 
     @property
     def hears(self) -> tuple[type, ...]:
@@ -105,13 +103,12 @@ class Metrics:
 
     def on_event(self, event: Any) -> None:
         """Subscriber of gateway.events.Bus; what it does not know it ignores."""
-        handler = self._handlers.get(type(event))
-        if handler is not None:
+        for handler in self._handlers.get(type(event), ()):
             handler(event)
 
     def render(self) -> bytes:
         """The exposition, of CONTENT_TYPE. Thread-safe; takes milliseconds, so that a worker thread should do it."""
-        return generate_latest(self._registry)
+        return generate_latest(self.families.registry)
 
     def _closed(self, record: Record) -> None:
         backend, model = self._pairs(record.backend or NONE, record.label)
@@ -173,18 +170,6 @@ class Metrics:
         self._up.set(probe.up, (backend,))
         for series in (self._circuit_open, self._inflight):
             series.add(backend)
-        known = [model for model in probe.models if model.resident is not None]
-        shown = sorted(known, key=lambda model: not model.resident)[: self._max_models]
-        self._show(self._resident, backend, {model.name: float(bool(model.resident)) for model in shown})
-        self._show(self._resident_bytes, backend, {model.name: model.resident_bytes for model in shown})
-        self._show(self._expires, backend, {model.name: model.expires for model in shown})
-
-    def _show(self, series: Gauge, backend: str, values: Mapping[str, float | None]) -> None:
-        """Set the gauges of this backend's models and remove those of models that have gone or no longer tell."""
-        current = {(backend, printable(name, LONGEST)): value for name, value in values.items() if value is not None}
-        for labels, value in current.items():
-            series.set(value, labels)
-        series.keep(lambda labels: labels[0] != backend or labels in current)
 
     def _circuit(self, name: str, is_open: bool) -> None:
         backend = self._backends(name)
@@ -193,7 +178,7 @@ class Metrics:
 
     def _gone(self, name: str) -> None:
         backend = self._backends(name)
-        for series in (self._up, self._circuit_open, self._resident, self._resident_bytes, self._expires):
+        for series in (self._up, self._circuit_open):
             series.keep(lambda labels: labels[0] != backend)
 
     def _canonicalized(self, event: events.Canonicalized) -> None:
@@ -211,20 +196,21 @@ class Metrics:
         if event.ok:
             self._reload_time.set(self._clock.wall())
 
-    def _define_request_metrics(self) -> None:
-        self._requests = self._counter(
+    def _define_request_metrics(self, families: Families) -> None:
+        families.section("Requests")
+        self._requests = families.counter(
             "requests_total",
             f"Finished requests; backend={NONE} means that none was reached, outcome=cancelled that the client left.",
             *("backend", "model", "dialect", "kind", "outcome"),
         )
-        self._inflight = self._gauge("inflight", "Requests that the backend works on now.", "backend")
-        self._queue = self._histogram(
+        self._inflight = families.gauge("inflight", "Requests that the backend works on now.", "backend")
+        self._queue = families.histogram(
             "queue_seconds", "Wait in the gateway for a place at the backend.", QUEUE_BUCKETS, "backend"
         )
-        self._holds = self._histogram(
+        self._holds = families.histogram(
             "hold_seconds", "Requests that had to wait, by what they waited for at last.", QUEUE_BUCKETS, "decision"
         )
-        self._ttft = self._histogram(
+        self._ttft = families.histogram(
             "time_to_first_token_seconds",
             "Client streams: from the request read completely to the first content, reasoning or tool call. cache: hit (at "
             f"least 90 % of the prompt, or all but {NEWEST_MESSAGE} tokens, were reused), partial, miss (the backend reported "
@@ -232,85 +218,88 @@ class Metrics:
             TTFT_BUCKETS,
             *("backend", "model", "cache"),
         )
-        self._token_time = self._histogram(
+        self._token_time = families.histogram(
             "time_per_output_token_seconds",
             "Client streams that ended well: mean time between output tokens after the first.",
             TOKEN_BUCKETS,
             *("backend", "model"),
         )
-        self._duration = self._histogram(
+        self._duration = families.histogram(
             "request_duration_seconds",
             "From the request read completely to the last byte for the client, however it ended.",
             DURATION_BUCKETS,
             *("backend", "model"),
         )
-        self._overhead = self._histogram(
+        self._overhead = families.histogram(
             "overhead_seconds", "The gateway's own time before it asks the backend, by stage.", OVERHEAD_BUCKETS, "stage"
         )
-        self._routes = self._counter("routes_total", "Routed requests by why the backend was chosen.", "backend", "decision")
-        self._disconnects = self._counter("client_disconnects_total", "Requests whose client left before the end.")
+        self._routes = families.counter("routes_total", "Routed requests by why the backend was chosen.", "backend", "decision")
+        self._disconnects = families.counter("client_disconnects_total", "Requests whose client left before the end.")
 
-    def _define_token_metrics(self) -> None:
-        self._prompt_tokens = self._counter(
+    def _define_token_metrics(self, families: Families) -> None:
+        families.section("Tokens")
+        self._prompt_tokens = families.counter(
             "prompt_tokens_total",
             "Prompt tokens, reused ones included. report: whether the backend said how many were reused (reported), they were "
             "inferred from times (inferred), or nobody knows (unknown). Reuse ratio: "
             'prompt_tokens_cached_total{report="reported"} / prompt_tokens_total{report="reported"}.',
             *("backend", "model", "report"),
         )
-        self._cached_tokens = self._counter(
+        self._cached_tokens = families.counter(
             "prompt_tokens_cached_total",
             "Prompt tokens that were reused from a cache; divide by prompt_tokens_total of the same report, never by all.",
             *("backend", "model", "report"),
         )
-        self._completion_tokens = self._counter("completion_tokens_total", "Tokens generated.", "backend", "model")
-        self._cache_reports = self._counter(
+        self._completion_tokens = families.counter("completion_tokens_total", "Tokens generated.", "backend", "model")
+        self._cache_reports = families.counter(
             "cache_reports_total", "Answers by where their cached-token count came from; none: not reported.", "source"
         )
 
-    def _define_canonical_metrics(self) -> None:
-        self._edits = self._counter(
+    def _define_canonical_metrics(self, families: Families) -> None:
+        families.section("Canonical form")
+        self._edits = families.counter(
             "canonical_edits_total",
             "Places in prompts that a rule of the canonical form changed (rewrite) or would have changed (observe).",
             *("rule", "action"),
         )
-        self._volatile = self._counter(
+        self._volatile = families.counter(
             "volatile_found_total", "Prompts in which a detector found text that changes between requests.", "detector"
         )
-        self._untouched = self._counter(
+        self._untouched = families.counter(
             "canonical_untouched_total",
             "Prompts that went out as the client sent them although something was found, by the reason for it.",
             "reason",
         )
-        self._rejected = self._counter(
+        self._rejected = families.counter(
             "rewrite_rejected_total", "Edited prompts that a backend refused and took as the client had sent them."
         )
 
-    def _define_prefix_metrics(self) -> None:
-        self._misses = self._counter(
+    def _define_prefix_metrics(self, families: Families) -> None:
+        families.section("Prefixes")
+        self._misses = families.counter(
             "cache_misses_total",
             "Answers for which prompt tokens were computed that could have been reused, by why; first_seen and side_request "
             f"are prompts of which nothing could be. reason: one of {', '.join(REASONS)}.",
             *("backend", "model", "reason"),
         )
-        self._lost = self._counter(
+        self._lost = families.counter(
             "prefill_seconds_lost_total",
             "Time that servers spent on those tokens, by the learned prefill rate; a reason is one of cache_misses_total.",
             "reason",
         )
-        self._saved = self._counter(
+        self._saved = families.counter(
             "prefill_seconds_saved_total",
             "Time that servers did not spend because tokens were reused, by the learned prefill rate. by: server (the client's "
             "own bytes would have hit as well), canonical, placement, snapshot, warmup (the gateway made them hit).",
             "by",
         )
-        self._prediction = self._histogram(
+        self._prediction = families.histogram(
             "prediction_error_ratio",
             "Tokens between the expected and the reported reuse of a prompt, as a share of the prompt.",
             ERROR_BUCKETS,
         )
-        self._nodes = self._gauge("index_nodes", "Digests in the index of prefixes; at most 50,000.")
-        self._working_set = self._gauge(
+        self._nodes = families.gauge("index_nodes", "Digests in the index of prefixes; at most 50,000.")
+        self._working_set = families.gauge(
             "working_set_tokens",
             "Tokens of all different prefixes that were used in the last day, once for each model on a backend; an estimate "
             "from their characters. Above what the servers can hold, prefixes are evicted.",
@@ -320,33 +309,14 @@ class Metrics:
         for by in SAVERS:
             self._saved.add(by)
 
-    def _define_state_metrics(self) -> None:
-        self._up = self._gauge("backend_up", "1 if the backend answered its last probe and is not loading.", "backend")
-        self._circuit_open = self._gauge("circuit_open", "1 while failures keep requests away from the backend.", "backend")
-        self._resident = self._gauge(
-            "model_resident",
-            "1 if the model is loaded, 0 if not; absent if the backend does not tell.",
-            "backend",
-            "model",
+    def _define_state_metrics(self, families: Families, version: str) -> None:
+        families.section("Backends and the gateway itself")
+        self._up = families.gauge("backend_up", "1 if the backend answered its last probe and is not loading.", "backend")
+        self._circuit_open = families.gauge("circuit_open", "1 while failures keep requests away from the backend.", "backend")
+        self._reload_ok = families.gauge(
+            "config_last_reload_successful", "1 if the configuration was last loaded without error."
         )
-        self._resident_bytes = self._gauge("model_resident_bytes", "Memory that the model takes.", "backend", "model")
-        self._expires = self._gauge(
-            "model_expires_timestamp_seconds", "When the backend will unload the model; +Inf: never.", "backend", "model"
-        )
-        self._reload_ok = self._gauge("config_last_reload_successful", "1 if the configuration was last loaded without error.")
-        self._reload_time = self._gauge(
+        self._reload_time = families.gauge(
             "config_last_reload_success_timestamp_seconds", "When a configuration was last loaded successfully."
         )
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return self._registered(Counter(f"warmgate_{name}", text, labels))
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return self._registered(Gauge(f"warmgate_{name}", text, labels))
-
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return self._registered(Histogram(f"warmgate_{name}", text, buckets, labels))
-
-    def _registered(self, series: S) -> S:
-        self._registry.register(series)
-        return series
+        families.gauge("build_info", "Always 1; what runs.", "version", "python").set(1, (version, platform.python_version()))

@@ -24,7 +24,7 @@ class Numbers(Collector):
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
 
     def __init__(self, name: str, text: str, labels: Sequence[str] = ()) -> None:
-        self._name, self._text, self._labels = name, text, labels
+        self.name, self.text, self.labels = name, text, tuple(labels)
         self._values: dict[Labels, float] = {} if labels else {(): 0.0}
 
     def add(self, *labels: str) -> None:
@@ -35,7 +35,7 @@ class Numbers(Collector):
         self._values[labels] = self._values.get(labels, 0.0) + by
 
     def collect(self) -> Iterator[Metric]:
-        family = self.family(self._name, self._text, labels=self._labels)
+        family = self.family(self.name, self.text, labels=self.labels)
         for labels, value in self._values.copy().items():
             family.add_metric(labels, value)
         yield family
@@ -61,7 +61,7 @@ class Histogram(Collector):
     """buckets: upper bounds, ascending; one more, without a bound, is added."""
 
     def __init__(self, name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = ()) -> None:
-        self._name, self._text, self._labels = name, text, labels
+        self.name, self.text, self.labels = name, text, tuple(labels)
         self._bounds = tuple(buckets)
         self._words: list[str] = [floatToGoString(bound) for bound in (*buckets, float("inf"))]  # type: ignore[no-untyped-call]
         self._rows: dict[Labels, list[float]] = {} if labels else {(): self._row()}
@@ -74,7 +74,7 @@ class Histogram(Collector):
         row[-1] += value
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         for labels, row in self._rows.copy().items():
             *counts, total = row.copy()
             family.add_metric(labels, list(zip(self._words, accumulate(counts), strict=True)), total)

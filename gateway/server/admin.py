@@ -17,7 +17,7 @@ from gateway.control.residency import Keeper
 from gateway.dialects.prompt_ranges import Doubt, locate
 from gateway.errors import BadRequest, Refusal
 from gateway.metrics import CONTENT_TYPE
-from gateway.server import admin_events, admin_requests, admin_residency, dry_run, guard, page
+from gateway.server import admin_events, admin_requests, admin_residency, dry_run, gauges, guard, page
 from gateway.server.admin_replies import GATEWAY, json_reply, problem
 from gateway.server.admin_status import describe
 from gateway.server.gateway import MAX_AGENT, Gateway
@@ -94,7 +94,10 @@ async def readyz(request: web.Request) -> web.Response:
 
 async def metrics(request: web.Request) -> web.Response:
     """Rendered in a thread: thousands of series take longer than a streamed event may wait."""
-    body = await asyncio.to_thread(request.app[GATEWAY].metrics.render)
+    gateway = request.app[GATEWAY]
+    gateway.scraped = gateway.clock.wall()
+    gauges.look(gateway)
+    body = await asyncio.to_thread(gateway.metrics.render)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 

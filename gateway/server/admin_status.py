@@ -14,6 +14,7 @@ def describe(gateway: Gateway) -> dict[str, Any]:
     return {
         "version": __version__,
         "draining": gateway.draining,
+        "scraped": gateway.scraped,
         "listeners": [
             {"address": f"{door.host}:{door.port}", "identity": gateway.identity(door)} for door in gateway.now.doors.values()
         ],

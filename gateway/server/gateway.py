@@ -89,6 +89,7 @@ class Gateway:
         self.dispatcher = Dispatcher(self.fleet, self.upstream, self.bus, self.scheduler, self.seats, self.snapshots)
         self.draining = False
         self.running = 0  # requests that have begun and not ended, wherever they wait
+        self.scraped: float | None = None  # when /metrics was last asked for, seconds since the epoch
         self.now = self.take(config, addresses_of(config))
 
     def take(self, config: Config, addresses: Mapping[str, Address]) -> Generation:

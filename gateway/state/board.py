@@ -277,6 +277,14 @@ class Seats:
         server = self._engines.servers.get(backend)
         return server.why_no_pins(self._clock.now()) if server else "it is not known"
 
+    def slots(self, backend: str) -> tuple[Sequence[Slot], str]:
+        """A backend's own slots, and the fault for which requests are not pinned to them, in a word; "" if there is none."""
+        server = self._engines.servers.get(backend)
+        if server is None:
+            return (), ""
+        own = server.own
+        return [slot for slot in server.shadow.slots if slot.number in own], server.fault(self._clock.now())
+
     def set_snapshots(self, backend: str, model: str, snapshots: Mapping[bytes, Snapshot], saves: bool) -> None:
         """The saved slots of an engine, by the digest of their last node. saves: a slot could be saved now."""
         engine = self.engine(backend, model)

@@ -72,6 +72,13 @@ class Residency:
             return None
         return model.keep if model.keep.cron.contains(self._clock.wall()) else None
 
+    def kept(self) -> frozenset[tuple[str, str]]:
+        """What ought to be loaded now: backend, and its own name of the model."""
+        wanted = {label for label in self._models if (keep := self.keep(label)) is not None and keep.resident}
+        return frozenset(
+            (one.backend, one.model) for one in self._lodgers.values() if one.label in wanted and not one.suspended
+        )
+
     def floor(self, label: str) -> float | None:
         """Seconds for which the model stays at least after each request, by the policy that is in force now."""
         keep = self.keep(label)

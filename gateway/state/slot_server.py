@@ -145,6 +145,14 @@ class Server:
             return "somebody else uses its slots"
         return ""
 
+    def fault(self, now: float) -> str:
+        """Why requests are not pinned although they could be, in a word of a closed set: `unreadable`, `broken` or `foreign`;
+        else ""."""
+        if not self.total or (self.config and self.config.pin == "never"):
+            return ""
+        faults = {"unreadable": bool(self.trust.problem), "broken": self.trust.broken, "foreign": self.foreign(now)}
+        return next((word for word, holds in faults.items() if holds), "")
+
     def foreign(self, now: float) -> bool:
         """Whether somebody else uses its slots, and none of them are this gateway's alone."""
         return self.trust.foreign(now) and (self.config is None or self.config.slots is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def broken(count: int, fine: int) -> list[dict[str, object]]:
 
 RUNNING: dict[str, tuple[Running | Silent, Running | Silent, str]] = {
     "not-running": (NOBODY, gateway(), "No gateway answers"),
+    "not-scraped": (gateway(scraped=1e9), gateway(scraped=time.time()), "/metrics was last asked for "),
     "locked": (Silent("It does not take the token.", locked=True), NOBODY, "does not take the token"),
     "canonical-off": (gateway(canonical={"mode": "off"}), gateway(), "is off"),
     "state-broken": (
@@ -103,6 +105,10 @@ def test_no_check_is_left_out() -> None:
 async def test_the_defaults_are_fine() -> None:
     findings = await found(BACKEND.format("127.0.0.1", ""), gateway([row()] * 10))
     assert names(findings) == set()
+
+
+async def test_metrics_that_nobody_has_ever_asked_for() -> None:
+    assert "Nobody has asked" in named(await found("", gateway(scraped=None)), "not-scraped").seen
 
 
 async def test_what_the_fix_names_is_what_was_seen() -> None:
