@@ -29,10 +29,11 @@ def test_a_missing_wheel_is_one_line_with_the_way_to_install_it() -> None:
 
 
 @needs_engine
-def test_a_file_that_is_no_model_says_so_in_the_last_line() -> None:
+def test_a_file_that_is_no_model_is_told_once_beside_the_log() -> None:
+    """Not always in the last line: the wheel's log has a thread of its own, which may still be writing."""
     run = launch("-m", __file__, "--port", "0")
     assert run.returncode == 1
-    assert run.stderr.splitlines()[-1].startswith("error: the server did not start")
+    assert run.stderr.count("error: the server did not start") == 1
     assert "Traceback" not in run.stderr
 
 
