@@ -42,11 +42,17 @@ def backend_table(backends: list[dict[str, Any]]) -> Table:
     """The backends, one a row."""
     table = _show.table("backend", "kind", "state", ("running", "right"), ("waiting", "right"), ("slots", "right"), "version")
     for one in backends:
-        numbers = [_show.count(one.get(key)) for key in ("in_flight", "waiting", "slots")]
+        numbers = [*(_show.count(one.get(key)) for key in ("in_flight", "waiting")), _slots(one)]
         table.add_row(
             _show.name(one["name"]), _show.name(one["kind"]), state(one), *numbers, _show.name(one.get("version"), 24)
         )
     return table
+
+
+def _slots(backend: dict[str, Any]) -> str:
+    """Their number, and what becomes of idle ones as far as that is known."""
+    mode = (backend.get("slot_use") or {}).get("mode", "unknown")
+    return _show.count(backend.get("slots")) + ("" if mode == "unknown" else f" {mode}")
 
 
 def state(backend: dict[str, Any]) -> Text:

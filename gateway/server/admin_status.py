@@ -53,6 +53,7 @@ def backend_row(gateway: Gateway, name: str) -> dict[str, Any]:
         "problem": probe.problem if probe else "not looked at yet",
         "version": probe.version if probe else None,
         "slots": probe.slots if probe else None,
+        "slot_use": gateway.seats.shown(name),
         "circuit_open": bool(view and view.circuit_open),
         "in_flight": state.in_flight,
         "waiting": gateway.dispatcher.waiting(name),

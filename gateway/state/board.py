@@ -29,6 +29,7 @@ from gateway.state import slot_look, slot_rows
 from gateway.state.content import Content, following
 from gateway.state.engines import Engines, Rates
 from gateway.state.leases import Lease
+from gateway.state.shown import shown
 from gateway.state.slot_look import Look
 from gateway.state.slot_server import Ended, Server
 from gateway.values import Probe, Usage
@@ -85,7 +86,7 @@ class Seats:
         engine.rate = self._engines.rate(server, ask.label or engine.model)
         chain, prompt = ask.chain, round(ask.chain.size * engine.ratio) if ask.chain else 0
         running = Running(chain, ask.side, ask.stream, 0, now, now, lead=choice.lead)
-        lease = Lease(number, engine, running, chain, None, choice.pin, prompt, choice.reused, 0, now)
+        lease = Lease(number, engine, running, chain, None, choice.pin, prompt, choice.reused, 0, now, ask.session)
         if engine.slots:
             self._seat(server, lease, choice)
         load = engine.load if engine.resident is False else 0.0
@@ -115,7 +116,7 @@ class Seats:
             lease.foreseen(start)
             if choice.restore is not None:
                 lease.promised, lease.restored = choice.restore.tokens, True
-            lease.content = following(start.before, lease.chain, lease.prompt, lease.taken, side=lease.running.side)
+            lease.content = following(start.before, lease.chain, lease.prompt, lease.taken, lease.running.side, lease.session)
             slot = start.slot
         if slot is not None:
             lease.slot = lease.running.slot = slot.number
@@ -272,6 +273,11 @@ class Seats:
         shadow, prompt = server.shadow, round(chain.size * engine.ratio)
         return shadow.foresee(chain, prompt, None, caches=engine.cache is not False).reused
 
+    def shown(self, backend: str) -> dict[str, Any] | None:
+        """For people: how its slots are used; None where it has none."""
+        server = self._engines.servers.get(backend)
+        return shown(server, self._clock) if server and server.total else None
+
     def why_no_pins(self, backend: str) -> str:
         """Why requests are not pinned there, in words; "" if they are."""
         server = self._engines.servers.get(backend)
@@ -321,7 +327,7 @@ def _record(lease: Lease, now: float) -> None:
         engine.settling = [*(one for one in engine.settling if one.free_at + engine.settle > now), running]
     if engine.capacity is not None:
         before = next((one for one in reversed(engine.recent) if one.chain.start == chain.start), None)
-        new = following(before if isinstance(before, Content) else None, chain, lease.prompt, now, side=running.side)
+        new = following(before if isinstance(before, Content) else None, chain, lease.prompt, now, running.side, lease.session)
         engine.recent = [*(one for one in engine.recent if one is not before or not new.hits), new][-engine.capacity :]
 
 

@@ -22,9 +22,10 @@ SMOOTH = 0.7
 
 @dataclass(slots=True)
 class Content(Held):
-    """prompt: tokens of the chain; what `tokens` has besides was generated behind it."""
+    """prompt: tokens of the chain; what `tokens` has besides was generated behind it; session: digest, or ""."""
 
     prompt: int = 0
+    session: str = ""
 
     def tokens_at(self, nodes: int) -> int:
         """Tokens of the first nodes of its chain."""
@@ -59,9 +60,9 @@ def contains(outer: Content, inner: Content) -> bool:
     return inner.tokens <= outer.tokens and (part is None or part.reply or inner.tokens == inner.prompt)
 
 
-def following(before: Content | None, chain: Chain, prompt: int, now: float, *, side: bool) -> Content:
+def following(before: Content | None, chain: Chain, prompt: int, now: float, side: bool, session: str) -> Content:
     """What a cache holds once it has read a prompt. before: what that prompt goes on from, whose history it takes over."""
-    new = Content(chain, prompt, now, now, side=side, prompt=prompt)
+    new = Content(chain, prompt, now, now, side=side, prompt=prompt, session=session)
     if before is not None and kept(before, chain, prompt) >= SAME:
         pause = max(0.0, now - before.used)
         new.came, new.hits = before.came, before.hits + 1

@@ -31,6 +31,7 @@ class Lease:
     promised: int
     in_slots: int
     taken: float
+    session: str = ""
     first: float | None = None
     cached: Content | None = None
     before: Content | None = None

@@ -420,3 +420,22 @@ def test_what_comes_from_the_bus_and_is_not_ours_is_let_pass() -> None:
     one.seats.saw_slots("other", [])
     one.seats.cannot_look("other", "why")
     assert not one.seats.watches("other")
+
+
+def test_what_people_are_shown() -> None:
+    one = known()
+    target, prompt = Target("llama", None), talk("cy")
+    one.seats.take(
+        50, Ask((target,), prompt.chain, {}, session="abc"), Choice(target, "warm", slot=0, pin=True), ("llama", "m")
+    )
+    told = one.seats.shown("llama")
+    assert told is not None
+    assert (told["mode"], told["pins"], told["why_no_pins"], told["cache"]) == ("kept", True, None, None)
+    busy, idle = told["slots"]
+    assert busy == {
+        "number": 0, "busy": True, "draining": False, "foreign": False, "tokens": 513, "session": "abc", "side": False,
+        "used": one.clock.wall(), "hits": 0,
+    }  # fmt: skip
+    assert (idle["busy"], idle["session"], idle["tokens"]) == (False, None, 520)
+    assert idle["used"] == pytest.approx(one.clock.wall() - 6, abs=1)
+    assert other_kind("ollama").shown("one") is None

@@ -67,6 +67,7 @@ function residentModel(model) {
 }
 
 function slots(backend, rows) {
+  if (backend.slot_use) return slotsKnown(backend.slot_use);
   const limit = Math.min(Number.isInteger(backend.slots) ? backend.slots : NO_SLOTS, MOST_SLOTS);
   const held = lastRead(rows, backend.name, limit);
   if (!held.length) return null;
@@ -76,4 +77,27 @@ function slots(backend, rows) {
       h("span", { class: "name" }, row.model ?? "no model named"),
       h("span", { class: "note" },
         `${tokens(row.prompt)} tokens · ${row.session ? `conversation ${row.session}` : row.kind} · ${fromNow(row.time)}`)))));
+}
+
+/** What the gateway believes of each slot, as /slots of the server last confirmed it. */
+function slotsKnown(use) {
+  const pinning = use.pins ? "Requests are pinned to slots." : `No pinning: ${use.why_no_pins}.`;
+  return h("div", {},
+    h("h4", {}, "Slots"),
+    h("p", { class: "note" }, pinning),
+    h("ul", { class: "models" }, use.slots.map((slot) => h("li", {},
+      h("span", { class: "name" }, `${slot.number}: ${slotState(slot)}`),
+      h("span", { class: "note" }, slotHolds(slot))))));
+}
+
+function slotState(slot) {
+  if (slot.busy) return "busy";
+  if (slot.draining) return "stopping";
+  return slot.foreign ? "used by somebody else" : "idle";
+}
+
+function slotHolds(slot) {
+  if (slot.tokens === null) return "nothing known";
+  const whose = slot.session ? `conversation ${slot.session}` : slot.side ? "a side request" : null;
+  return [`${tokens(slot.tokens)} tokens`, whose, fromNow(slot.used)].filter(Boolean).join(" · ");
 }
