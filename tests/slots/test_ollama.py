@@ -15,6 +15,7 @@ import pytest
 from tests.slots.players import CHAT, DIALECTS, MODEL, NATIVE, Dialect, Played, Player
 from tests.slots.scenes import Scene, agent_with_sides, at_once, heads, in_turn
 from tests.slots.stand import EACH_HEAD, MARGIN, RATE, Mode, start
+from tests.support.clients import fetch
 from tests.support.engine import ModelFile, needs_engine
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_server import Served
@@ -94,6 +95,7 @@ async def ollamas(kind: Kind, count: int, model_file: ModelFile, directory: Path
                 inside = server.url
             fake = FakeOllama(*MODELS, version=kind.version, parallel=kind.parallel, seconds_per_token=SPEED, engine_url=inside)
             fakes.append(await stack.enter_async_context(fake))
+            await fetch(f"{fake.url}/api/generate", {"model": MODEL})  # loads it
         yield fakes
 
 

@@ -46,7 +46,7 @@ class Heard:
 
 
 async def listen(url: str, dialect: Dialect, model: str, words: str, heard: Heard) -> Heard:
-    talk = Player(url, dialect).talk(Turn(Agent("pelle", 400)))
+    talk = Player(url, dialect).talk(Turn(Agent("pelle", 400), answer=64))
     body = {**dialect.body(talk), "model": model}
     body["messages"][-1] = {"role": "user", "content": words}
     heard.began = asyncio.get_running_loop().time()
