@@ -1,0 +1,1 @@
+"""Dashboards and alerts for what Warmgate measures."""
