@@ -23,7 +23,7 @@ from gateway.events import (
     RequestLeft,
     RequestStarted,
 )
-from gateway.prefix.chain import Chain
+from gateway.prefix.chain import STEP, Chain
 from gateway.routing.board import Ask, Board, Choice, Engine, Running, Slot, Snapshot
 from gateway.state import slot_look, slot_rows
 from gateway.state.content import Content, following
@@ -86,7 +86,7 @@ class Seats:
         engine.rate = self._engines.rate(server, ask.label or engine.model)
         chain, prompt = ask.chain, round(ask.chain.size * engine.ratio) if ask.chain else 0
         running = Running(chain, ask.side, ask.stream, 0, now, now, lead=choice.lead)
-        lease = Lease(number, engine, running, chain, None, choice.pin, prompt, choice.reused, 0, now, ask.session)
+        lease = Lease(number, engine, running, chain, None, choice.pin, prompt, choice.reused, now, ask.session)
         if engine.slots:
             self._seat(server, lease, choice)
         load = engine.load if engine.resident is False else 0.0
@@ -114,9 +114,10 @@ class Seats:
             number = slot.number if slot else None
             start = shadow.start(lease.chain, lease.prompt, number, caches=caches, emptied=emptied)
             lease.foreseen(start)
-            if choice.restore is not None:
-                lease.promised, lease.restored = choice.restore.tokens, True
+            if choice.restore is not None or choice.lead:
+                lease.promised, lease.restored = max(choice.reused, lease.promised), True
             lease.content = following(start.before, lease.chain, lease.prompt, lease.taken, lease.running.side, lease.session)
+            lease.content.counted = self._engines.learned(engine).counted
             slot = start.slot
         if slot is not None:
             lease.slot = lease.running.slot = slot.number
@@ -183,6 +184,8 @@ class Seats:
     def _learn(self, server: Server, lease: Lease, usage: Usage, now: float) -> None:
         engine, learned = lease.engine, self._engines.learned(lease.engine)
         learned.ended(usage, lease.chain.size if lease.chain else 0, now - lease.first if lease.first is not None else None)
+        for node, tokens in lease.counts(usage):
+            learned.count(node, tokens)
         engine.ratio, engine.answer, engine.load = learned.ratio.value, learned.answer, learned.load
         if usage.cached is None or not engine.slots or lease.restored:
             return
@@ -191,11 +194,11 @@ class Seats:
                 "backend %s: no more pinning until it restarts: pinned requests do not find their prefixes", server.name
             )
             self._refresh(server)
-        if lease.cached is not None:
-            server.trust.judge_cache(lease.in_slots, lease.promised, usage.cached)
+        if lease.start is not None and lease.content is not None:
+            server.cache_told(lease.content, lease.start, usage.cached)
+            if not lease.promised and usage.cached < STEP // 8:
+                learned.strange[lease.running.side] = usage.cached
             engine.cache = server.trust.cache
-            if usage.cached < lease.promised / 2:
-                server.shadow.forget_older(lease.cached)
 
     # what the servers tell
 
@@ -290,6 +293,13 @@ class Seats:
             return (), ""
         own = server.own
         return [slot for slot in server.shadow.slots if slot.number in own], server.fault(self._clock.now())
+
+    def promised(self, number: int) -> int | None:
+        """Tokens that a request which was given a slot should find there; None for any other."""
+        lease = self._leases.get(number)
+        if lease is None or lease.chain is None or not lease.engine.slots:
+            return None
+        return lease.promised or self._engines.learned(lease.engine).strange.get(lease.running.side, 0)
 
     def set_snapshots(self, backend: str, model: str, snapshots: Mapping[bytes, Snapshot], saves: bool) -> None:
         """The saved slots of an engine, by the digest of their last node. saves: a slot could be saved now."""

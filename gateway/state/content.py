@@ -6,8 +6,8 @@ Tokens are those that replies reported, where they did; the share of a beginning
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gateway.prefix.chain import Chain
 from gateway.routing.board import Held
@@ -16,20 +16,31 @@ from gateway.routing.match import shared as shared_nodes
 SAME = 0.5
 """Share of what was held that must come back for it to count as used again, and not as overwritten."""
 
+BACK = 16
+"""Nodes that are looked back for one whose tokens were counted."""
+
 SMOOTH = 0.7
 """Weight of the usual gap between two uses against the newest one."""
 
 
 @dataclass(slots=True)
 class Content(Held):
-    """prompt: tokens of the chain; what `tokens` has besides was generated behind it; session: digest, or ""."""
+    """prompt: tokens of the chain; what `tokens` has besides was generated behind it; session: digest, or "";
+    counted: tokens of beginnings by their last node, where a reply told."""
 
     prompt: int = 0
     session: str = ""
+    counted: Mapping[bytes, int] = field(default_factory=dict)
 
     def tokens_at(self, nodes: int) -> int:
-        """Tokens of the first nodes of its chain."""
-        return round(self.prompt * self.chain.size_at(nodes) / (self.chain.size or 1))
+        """Tokens of the first nodes of its chain: as they were counted, and behind that by their share of the characters."""
+        chain, tokens, size = self.chain, 0, 0
+        for at in range(nodes, max(0, nodes - BACK), -1):
+            if (counted := self.counted.get(chain.digests[at - 1])) is not None:
+                tokens, size = counted, chain.size_at(at)
+                break
+        rest = chain.size - size
+        return tokens + round((self.prompt - tokens) * (chain.size_at(nodes) - size) / rest) if rest > 0 else tokens
 
 
 def reused(content: Content | None, chain: Chain, prompt: int) -> int:

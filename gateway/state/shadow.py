@@ -25,8 +25,14 @@ SIMILARITY = 0.10
 OVERWRITTEN = 0.5
 """Below this share of what stays, a slot is copied to the cache before it is overwritten."""
 
+UNSURE = 0.05
+"""Near that share, estimates do not tell on which side of it the server is."""
+
 LEAST_KEPT = 0.25
 """Share of an entry of the cache that must be of use."""
+
+NEAR = 32
+"""Tokens by which two beginnings may differ and still be taken for the same."""
 
 MOST = 64
 """Entries of the cache in RAM that are remembered; how many the server really keeps goes by their bytes."""
@@ -35,13 +41,21 @@ MOST = 64
 @dataclass(frozen=True, slots=True)
 class Start:
     """What becomes of a request. slot: that it gets, None: no idle one; reused: tokens that it finds; in_slots: the most that
-    any slot holds of it; cached: the entry of the cache in RAM that is moved to the slot; before: what it goes on from."""
+    any slot holds of it; cached: the entry of the cache in RAM that is moved to the slot; before: what it goes on from; held,
+    in_slot: what the slot held, and tokens of the prompt among that."""
 
     slot: Slot | None
     reused: int
     in_slots: int
     cached: Content | None = None
     before: Content | None = None
+    held: Content | None = None
+    in_slot: int = 0
+
+    @property
+    def close(self) -> bool:
+        """Whether the server may as well have thought that enough stays of what the slot held."""
+        return self.held is not None and abs(self.in_slot / max(self.held.tokens, 1) - OVERWRITTEN) < UNSURE
 
 
 @dataclass(slots=True)
@@ -63,8 +77,8 @@ class Shadow:
         found = reused(before, chain, prompt)
         overwritten = kept(before, chain, prompt) < OVERWRITTEN if before else pinned is None
         if caches and overwritten and (entry := self._better(before, chain, prompt)):
-            return Start(slot, reused(entry, chain, prompt), in_slots, entry, entry)
-        return Start(slot, found, in_slots, None, before)
+            return Start(slot, reused(entry, chain, prompt), in_slots, entry, entry, before, found)
+        return Start(slot, found, in_slots, None, before, before, found)
 
     def start(self, chain: Chain, prompt: int, pinned: int | None, *, caches: bool, emptied: bool) -> Start:
         """A request starts: what it does to the cache and to other slots is done, what its slot holds is left to the caller."""
@@ -103,6 +117,19 @@ class Shadow:
         self.host = [entry for entry in self.host if not contains(content, entry)]
         self.host.append(content)
         del self.host[:-MOST]
+
+    def told(self, content: Content, start: Start, cached: int) -> None:
+        """What a request that has started is said to have found. What it did not take from the cache is still there; what it
+        took from it is there no longer, and what its slot held then is."""
+        if start.cached is not None and abs(cached - start.in_slot) <= NEAR and cached < start.reused - NEAR:
+            self.host.append(start.cached)
+        elif start.cached is None and cached > start.reused + NEAR:
+            prompt = content.prompt
+            found = next((one for one in reversed(self.host) if abs(reused(one, content.chain, prompt) - cached) <= NEAR), None)
+            if found is not None:
+                self.host.remove(found)
+                if start.held is not None:
+                    self.save(start.held)
 
     def forget_older(self, missed: Content) -> None:
         """An entry was not there any more. The server drops the oldest first, so those that came before it are gone as well."""

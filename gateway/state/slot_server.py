@@ -13,7 +13,7 @@ from gateway.backends.base import Kind
 from gateway.config import Backend
 from gateway.routing.board import Mode, Slot
 from gateway.state.content import Content
-from gateway.state.shadow import Shadow
+from gateway.state.shadow import Shadow, Start
 from gateway.state.slot_rows import Rows
 from gateway.state.trust import Trust
 from gateway.values import Probe
@@ -184,6 +184,14 @@ class Server:
         self.rows, self.tasks, self.unseen, self.in_turn = {}, 0, 0, True
         for things in (self.drains, self.marked, self.ended, self.filled, self.pending):
             things.clear()
+
+    def cache_told(self, content: Content, start: Start, cached: int) -> None:
+        """What a request is said to have found tells of the cache in RAM."""
+        self.shadow.told(content, start, cached)
+        if start.cached is not None and not start.close:
+            self.trust.judge_cache(start.in_slots, start.reused, cached)
+            if cached < start.reused / 2:
+                self.shadow.forget_older(start.cached)
 
     def saw(self, probe: Probe) -> None:
         """Take a look at the server."""
