@@ -77,6 +77,7 @@ class Gateway:
         self.accounting = Accounting(self.memory.secret, self.clock, self.bus)
         self.residency = Residency(self.bus, self.clock)
         self.seats = Seats(self.bus, self.clock, self.accounting.rate)
+        self.accounting.promised = self.seats.promised
         self.bus.subscribe(self.metrics.on_event, *self.metrics.hears)
         self.bus.subscribe(self.requests.on_event, *self.requests.hears)
         for subscriber in (self.accounting, self.residency, self.seats):

@@ -75,6 +75,8 @@ class Accounting:
         self._orders: dict[str, int] = defaultdict(int)  # above 0: the model's template has the tools first
         self.earlier = Earliers(keep if store != "none" else 0)
         self._judge = Judge(secret, self.earlier, store)
+        self.promised: Callable[[int], int | None] = lambda number: None
+        """Tokens that a flight was promised by what is known of the server's slots, None where nothing is."""
 
     def configure(self, keep: int, store: str, session_headers: Sequence[str] = ()) -> None:
         """session_headers: more of those in which clients name their session."""
@@ -203,6 +205,8 @@ class Accounting:
         saved = self._saved(trace, sent, place, usage, rate, ratio.value)
         self._bus.publish(IndexChanged(len(self.index), self._working_set()))
         record = replace(record, session=trace.session, edits=edits, usage=usage, saved=saved, **judged.fields)
+        if trace.promised is not None:
+            record = replace(record, expected=max(0, min(trace.promised, (usage.prompt or trace.promised + 1) - 1)))
         return record, partial(explanation, judged.compared, record) if judged.compared else None
 
     def _keep(self, place: Place, trace: Trace, sent: Sent, usage: Usage, now: float) -> None:
@@ -267,6 +271,7 @@ class Accounting:
         if isinstance(event, RequestStarted):
             if (trace := self._running.get(event.id)) is not None:
                 self._enter(trace, event.backend)
+                trace.promised = self.promised(event.number)
         elif isinstance(event, RequestLeft):
             if (trace := self._running.get(event.id)) is not None:
                 self._leave(trace)

@@ -27,7 +27,7 @@ class Trace:
     """raw, sent: the same object if the prompt was not edited; edits: by rule; latest: for each backend the time of the last
     prompt that it had computed when this one began; beside: backends at which another prompt with this beginning was running
     then; crowded: those at which any other was; mode, rules: of the canonical form, for this request; backend: where it runs
-    now."""
+    now; promised: tokens that the slot there should hold of it, None where slots are not known."""
 
     id: str
     label: str
@@ -45,6 +45,7 @@ class Trace:
     beside: frozenset[str] = frozenset()
     crowded: frozenset[str] = frozenset()
     backend: str | None = None
+    promised: int | None = None
 
     def went_out(self, edited: bool) -> Sent:
         """What the backend read: the client's own prompt if it refused the edited one."""

@@ -1,8 +1,8 @@
 """What the gateway expects to be reused against what a real llama.cpp server reports, over a mixed run of 200 requests.
 
 The server is in its default mode: four slots that share their memory, idle ones moved to a cache in RAM. Six agents talk in
-turn, each with tools of its own and the time in its system text; some requests ask for titles, some come with another rule in
-the system text or an edited history, and long talks begin anew.
+turn, each with tools of its own or all with the same, and with the time in its system text; some requests ask for titles, some
+come with another rule in the system text or an edited history, and long talks begin anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.explain.stand import Desk, answered, chat, said, system, tool
+from tests.explain.stand import TOOLS, Desk, answered, chat, said, system, tool
 from tests.support.engine import StartEngine, needs_engine
 from tests.support.process import GatewayProcess
 
@@ -30,8 +30,8 @@ THINGS = ("gears", "springs", "screws", "bearings", "washers", "cables")
 class Day:
     """Six conversations. Written by the test that plays it."""
 
-    def __init__(self, random: Random) -> None:
-        self.random = random
+    def __init__(self, random: Random, *, shared: bool) -> None:
+        self.random, self.shared = random, shared
         self.talks: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
         self.second = 0
 
@@ -51,12 +51,14 @@ class Day:
             talk.clear()
         asked = f"How many {self.random.choice(THINGS)} are in tray {self.random.randint(1, 99)}, and which of them are metric?"
         talk.append(said(asked))
-        return name, chat("tiny", head, *talk, tools=[tool(f"{name.lower()}_{letter}") for letter in "abcdef"])
+        tools = TOOLS if self.shared else [tool(f"{name.lower()}_{letter}") for letter in "abcdef"]
+        return name, chat("tiny", head, *talk, tools=tools)
 
 
-async def test_expected_reuse_is_what_is_reported(start_engine: StartEngine, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("shared", "seed"), [(False, 7), (True, 3)], ids=["tools of their own", "the same tools"])
+async def test_expected_reuse_is_what_is_reported(start_engine: StartEngine, tmp_path: Path, shared: bool, seed: int) -> None:
     engine = start_engine("-c", "32768")
-    day = Day(Random(7))
+    day = Day(Random(seed), shared=shared)
     errors, rows = [], []
     async with GatewayProcess(tmp_path, {"backends": {"llama": {"kind": "llamacpp", "url": engine.url}}}) as gateway:
         desk = Desk(gateway, "day")
