@@ -2,7 +2,8 @@
 
 A request that routing knows of goes where the scheduler says; one that is small or unknown goes to its places in their order.
 Another try is made only while not one byte of an answer has been seen: after a connection that could not be made, and after
-"503 loading", which is waited for when there is nowhere else to go.
+"503 loading", which is waited for when there is nowhere else to go; and after a server that took the request has died of it or
+beside it, which is known when it takes connections no more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gateway.dispatch.loading import unless_loading
 from gateway.dispatch.plan import Order, Place
 from gateway.dispatch.reading import Body
 from gateway.dispatch.scheduler import Scheduler, Seating
-from gateway.dispatch.upstream import Upstream
+from gateway.dispatch.upstream import Address, Upstream, listens
 from gateway.errors import Busy, Unreachable, UpstreamDied, UpstreamError, UpstreamLoading
 from gateway.events import BackendRefused, Bus, RequestLeft, RequestStarted
 from gateway.routing.board import Ask, Choice
@@ -224,14 +225,17 @@ class Dispatcher:
             return await self._send(one, order)
 
     async def _send(self, one: Try, order: Order) -> aiohttp.ClientResponse:
-        target, kind, choice = one.place.target, one.place.state.kind, one.choice
-        slot = choice.slot if choice is not None and choice.pin else None
+        target, kind, choice, ask = one.place.target, one.place.state.kind, one.choice, one.ask
+        pins = choice is not None and choice.pin and ask is not None and ask.asked_slot is None  # a client's own slot stands
+        slot = choice.slot if choice is not None and pins else None
         path_query, headers, body = order.path_query(target, kind), order.headers(target, kind), order.body(target, kind, slot)
         one.sent = True
         try:
             return await self._upstream.send(order.method, one.place.address, path_query, headers, body)
-        except UpstreamDied:
+        except UpstreamDied as error:
             one.broken = True
+            if await self.is_gone(one.place.state.name, one.place.address):
+                raise Unreachable(str(error)) from error
             raise
         except Unreachable as error:
             one.sent = False
@@ -239,6 +243,14 @@ class Dispatcher:
             if _refused(error):
                 self._bus.publish(BackendRefused(one.place.state.name))
             raise
+
+    async def is_gone(self, backend: str, address: Address) -> bool:
+        """Whether a backend that has broken a connection is no longer there."""
+        if await listens(address):
+            return False
+        self._fleet.failed(backend)
+        self._bus.publish(BackendRefused(backend))
+        return True
 
     def _start(self, state: BackendState, flight: Flight) -> None:
         """Count the request as in flight at this backend, and say so outward."""

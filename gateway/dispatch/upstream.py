@@ -128,6 +128,20 @@ def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
     )
 
 
+async def listens(address: Address) -> bool:
+    """Whether anybody takes connections there: False only if they are refused."""
+    url = URL(address.base_url)
+    try:
+        async with asyncio.timeout(address.connect):
+            _, writer = await asyncio.open_connection(url.host, url.port)
+    except ConnectionRefusedError:
+        return False
+    except (OSError, TimeoutError):
+        return True
+    writer.close()
+    return True
+
+
 def transport_of(socket: aiohttp.ClientWebSocketResponse) -> asyncio.Transport | None:
     """The connection under a WebSocket, to break it: `close` alone waits until the peer has read everything. Only while it
     is open; aiohttp has no public way to it."""

@@ -67,15 +67,16 @@ def order_for(
         return gateway.accounting.warm(chain, trace.label) if trace is not None and chain is not None else {}
 
     body = call.body or {}
-    pinnable = call.body is not None and any(call.path in place.state.kind.pins for place in found.places)
+    carries_slot = call.body is not None and any(call.path in place.state.kind.pins for place in found.places)
+    asked_slot = _slot(body) if carries_slot else None
     ask = Ask(
         targets=tuple(place.known_as for place in found.places),
         chain=chain,
         warm=warm(),
         side=call.kind == "side",
         stream=call.stream,
-        pinnable=pinnable,
-        asked_slot=_slot(body) if pinnable else None,
+        pinnable=carries_slot and asked_slot is None,
+        asked_slot=asked_slot,
         limit=answer_limit(body),
         session=trace.session if trace is not None else "",
         label=trace.label if trace is not None else exchange.flight.label,

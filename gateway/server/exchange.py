@@ -58,6 +58,8 @@ class Exchange:
         self.streaming = False
         self.over = False  # the outcome is known, and what is left is to close: a client that leaves now changes nothing
         self.early = False  # a heartbeat has begun a document, of which nothing has been sent but white space
+        self.moves = 0  # how often a backend was gone before anything of its reply had come
+        self.wrote = False  # something of a backend's reply has been passed on
         self.sent = 0.0  # when something was last sent, in the loop's time
         self.tap: Tap | None = None
         self.transcript: bytearray | None = None  # what was written, kept for who asked by putting one here
@@ -95,7 +97,7 @@ class Exchange:
             self.transcript += data
             if len(self.transcript) > MAX_TRANSCRIPT:
                 self.transcript = None
-        self.sent, self.early = self.deadline.move(self._patience, "client"), False
+        self.sent, self.early, self.wrote = self.deadline.move(self._patience, "client"), False, True
         if len(data) <= MAX_SEGMENT:
             await self.response.write(data)
             return

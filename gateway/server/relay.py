@@ -6,8 +6,12 @@ record
 
 from __future__ import annotations
 
+from collections import deque
+
 from gateway.dialects.base import Endpoint, Tap
 from gateway.dispatch.dispatcher import Reply
+from gateway.dispatch.plan import Order
+from gateway.errors import UpstreamDied
 from gateway.server.asks import candidates, order_for
 from gateway.server.exchange import Exchange
 from gateway.server.gateway import Gateway
@@ -18,6 +22,7 @@ from gateway.server.reading import read_call
 from gateway.server.replies import REFUSALS, as_error, begun, close_record, ends_once, next_piece, our_headers
 from gateway.values import Call
 
+MOVES = 2  # backends that may die of one request, or beside it, before it is given up
 AFTER_THE_END = 2.0  # seconds that a backend may take to end a reply whose last event has been seen
 
 
@@ -34,20 +39,45 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
     gateway.trace(stable, flight, counting=endpoint.task == "count")
     flight.lap("chain")
     with Heart(exchange, call, endpoint, now.config.heartbeat):
-        for attempt in stable.tries:  # the canonical body; the client's own, if a server refuses that
-            flight.edits = stable.header if attempt is not call else ""
-            exchange.transcript = bytearray() if stable.listens and attempt is not call else None
-            order = order_for(attempt, found, endpoint, exchange, gateway, edited=attempt is not call)
-            async with gateway.dispatcher.open(order, flight, exchange.deadline) as opened:
-                reply, streaming = await begun(opened, attempt)
-                hide = streaming and hides_usage(call, reply.kind)
-                exchange.tap = tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=hide)
-                if await carry(exchange, attempt, reply, tap, streaming, refusable=attempt is not call):
-                    if flight.outcome == "ok":
-                        now.stabilizer.learn(stable, attempt, exchange.transcript, streaming=streaming)
+        attempts = deque(stable.tries)  # the canonical body; the client's own, if a server refuses that
+        while attempts:
+            attempt, edited = attempts[0], attempts[0] is not call
+            flight.edits = stable.header if edited else ""
+            exchange.transcript = bytearray() if stable.listens and edited else None
+            order = order_for(attempt, found, endpoint, exchange, gateway, edited=edited)
+            try:
+                if await answered(exchange, attempt, endpoint, order, gateway, refusable=edited):
                     break
+                attempts.popleft()
+            except UpstreamDied:
+                if not await may_move(exchange, gateway):
+                    raise
             flight.retries += 1
+    if flight.outcome == "ok":
+        now.stabilizer.learn(stable, attempt, exchange.transcript, streaming=exchange.streaming)
     await exchange.finish()
+
+
+async def answered(
+    exchange: Exchange, call: Call, endpoint: Endpoint, order: Order, gateway: Gateway, *, refusable: bool
+) -> bool:
+    """Whether a backend's reply has been passed on; False: it refused the edited body."""
+    async with gateway.dispatcher.open(order, exchange.flight, exchange.deadline) as opened:
+        reply, streaming = await begun(opened, call)
+        hide = streaming and hides_usage(call, reply.kind)
+        exchange.tap = tap = endpoint.dialect.tap(call.path, streaming=streaming, hide_usage=hide)
+        return await carry(exchange, call, reply, tap, streaming, refusable=refusable)
+
+
+async def may_move(exchange: Exchange, gateway: Gateway) -> bool:
+    """Whether a request whose backend broke the connection is sent to another: nothing of the reply has been passed on, and the
+    backend is gone, so that it does not work on it any more."""
+    backend = exchange.flight.backend
+    exchange.moves += 1
+    if exchange.wrote or exchange.moves > MOVES or backend is None:
+        return False
+    exchange.tap = None
+    return await gateway.dispatcher.is_gone(backend, exchange.now.addresses[backend])
 
 
 async def carry(exchange: Exchange, call: Call, reply: Reply, tap: Tap, streaming: bool, *, refusable: bool) -> bool:

@@ -410,3 +410,17 @@ async def test_a_body_that_cannot_be_made_leaves_nothing_behind() -> None:
             async with Deadline() as deadline, made.dispatcher.open(unmakeable, made.flight, deadline):
                 raise AssertionError("sent")
         assert [told[0] for told in made.seats.told] == ["drop"]
+
+
+async def test_a_server_that_dies_of_a_request_is_left_for_another() -> None:
+    """It took the request, broke the connection, and takes no more: so it does not work on it."""
+    async with ScriptedUpstream() as server, ScriptedUpstream() as other, rig(server.url, other.url) as made:
+        other.on(CHAT, *json_reply({}))
+
+        server.on(CHAT, never())
+        asking = asyncio.create_task(made.ask())
+        await server.wait_for(CHAT)
+        await server.stop()
+        assert (await asking)[0] == "b1"
+        assert (made.flight.retries, len(server.asked(CHAT))) == (1, 1)
+        assert [event.name for event in made.events if isinstance(event, BackendRefused)] == ["b0"]
