@@ -21,8 +21,8 @@ def shared(one: Chain, other: Chain, guess: int = 0) -> int:
 
 
 def tokens_at(chain: Chain, nodes: int, ratio: float) -> int:
-    """Tokens of the first nodes of a prompt."""
-    return int(chain.sizes[nodes - 1] * ratio) if nodes else 0
+    """Tokens of the first nodes of a prompt, of all of it if it has fewer."""
+    return int(chain.sizes[min(nodes, len(chain.sizes)) - 1] * ratio) if nodes and chain.sizes else 0
 
 
 def reusable(held: Held, chain: Chain, nodes: int, ratio: float) -> int:

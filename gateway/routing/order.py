@@ -50,7 +50,7 @@ def _prefill(engine: Engine, ask: Ask) -> float:
     chain = ask.chain
     if chain is None:
         return 0.0
-    tokens = tokens_at(chain, min(ask.warm.get(engine.backend, 0), len(chain.digests)), engine.ratio)
+    tokens = tokens_at(chain, ask.warm.get(engine.backend, 0), engine.ratio)
     for slot in engine.slots:
         if slot.held is not None and (nodes := shared(slot.held.chain, chain)):
             tokens = max(tokens, reusable(slot.held, chain, nodes, engine.ratio))

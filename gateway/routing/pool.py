@@ -47,7 +47,7 @@ def options(sight: Sight) -> Iterator[Option]:
 
 def _tokens(sight: Sight, nodes: int) -> int:
     chain = sight.ask.chain
-    return tokens_at(chain, min(nodes, len(chain.digests)), sight.engine.ratio) if chain is not None else 0
+    return tokens_at(chain, nodes, sight.engine.ratio) if chain is not None else 0
 
 
 def _pending(sight: Sight) -> Iterator[_Pending]:
