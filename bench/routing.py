@@ -16,7 +16,7 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -110,10 +110,10 @@ def mean(numbers: list[float]) -> float:
     return sum(numbers) / len(numbers)
 
 
-def compare(seeds: int, show: Callable[[str], None]) -> Table:
+def compare(seeds: int, show: Callable[[str], None], cells: Sequence[Cell] = CELLS) -> Table:
     """Mean seconds to the first token by cell and policy."""
     found: Table = {}
-    for cell in CELLS:
+    for cell in cells:
         row = {policy: mean([mean(run(cell, seed, policy).ttft) for seed in range(seeds)]) for policy in POLICIES}
         found[cell.name] = row
         show(cell.name.ljust(28) + "".join(f"{row[policy]:14.2f}" for policy in POLICIES))
