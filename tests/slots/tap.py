@@ -20,7 +20,8 @@ from aiohttp import web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-ANSWERS = ("/v1/chat/completions", "/v1/messages", "/v1/responses", "/completion")
+ANSWERS = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
+"""What clients ask here. `/completion` is how the gateway itself runs a word or two."""
 
 
 @dataclass(frozen=True, slots=True)

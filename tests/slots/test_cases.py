@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.slots.players import CHAT, DIALECTS, Dialect, Got, Player, ask
+from tests.slots.players import CHAT, DIALECTS, MESSAGES, Dialect, Got, Played, Player, ask
 from tests.slots.scenes import Agent, Side, Turn, at_once, in_turn, prose
 from tests.slots.stand import Mode, Tapped, lab, row, tapped
 from tests.slots.tap import Handler, Tap
@@ -58,11 +58,12 @@ async def test_e01_a_title_takes_another_slot_than_the_conversation(stage: Stage
     assert slots[0] == slots[2] != slots[1]
 
 
-@each_dialect
-async def test_e01_so_does_one_that_is_asked_for_beside_the_first_turn(stage: Stage, dialect: Dialect) -> None:
-    """As opencode asks for it: under the session of the conversation, and at the same time."""
-    agent = Agent("pelle")
-    async with stage(TWO) as on:
+@pytest.mark.parametrize("mode", [TWO, replace(TWO, files=True)], ids=str)
+async def test_e01_so_does_one_that_is_asked_for_beside_the_first_turn(stage: Stage, mode: Mode) -> None:
+    """As opencode asks for it: under the session of the conversation, and at the same time. On `/v1/messages`, where clients
+    cannot choose a slot, a saved one helps."""
+    agent, dialect = Agent("pelle"), MESSAGES if mode.files else CHAT
+    async with stage(mode) as on:
         await learn_the_mode(on)
         player = on.player(dialect, ("x-session-id", "ses_1"))
         played = await player.play(
@@ -77,7 +78,7 @@ async def test_e01_titles_of_several_conversations_share_what_is_left(stage: Sta
     async with stage(Mode(4, ram=False)) as on:
         await learn_the_mode(on)
         played = await on.player(CHAT).play([[Turn(one)], [Turn(two)], *sides, [Turn(one)], [Turn(two)]])
-    assert played.kept >= 0.98, played
+    assert played.kept >= 0.98, str(played)
 
 
 async def learn_the_mode(on: Tapped) -> None:
@@ -102,12 +103,13 @@ async def test_e03_the_largest_of_five_agents_keeps_its_slot(stage: Stage) -> No
 
 
 async def test_e03_two_agents_with_one_head_do_not_take_each_others_slot(stage: Stage) -> None:
-    """The server alone gives the second the first one's slot: they have more than a tenth in common."""
+    """The server alone gives the second the first one's slot, every time: they have more than a tenth in common. Here it may do
+    so once, for what it saves."""
     cast = [Agent(name, 900, question=400, prefix="lab") for name in ("ann", "bob")]
     async with stage(TWO) as on:
         await learn_the_mode(on)
         played = await on.player(CHAT).play([[Turn(agent)] for _ in range(4) for agent in cast])
-    assert played.kept >= 0.98, played
+    assert Played(played.answers[2:]).kept >= 0.98, str(played)
 
 
 # E05: pinned to a slot that is empty
@@ -127,7 +129,7 @@ async def test_e05_in_the_mode_that_empties_slots_nothing_is_pinned(stage: Stage
     async with stage(Mode()) as on:
         played = await on.player(CHAT).play(in_turn("bo", agents=3, rounds=4))
         assert on.tap.pinned == []
-    assert played.kept >= 0.98, played
+    assert played.kept >= 0.98, str(played)
 
 
 async def asked_in_slot(on: Tapped, talk: Any, slot: int) -> Any:
@@ -201,7 +203,7 @@ async def test_e11_llamacpp_is_told_to_reuse_unless_the_client_says_otherwise(
         async with GatewayProcess(tmp_path, {"backends": {"local": {"kind": "llamacpp", "url": server.url}}}) as gateway:
             for more in ({}, {"cache_prompt": False}, {"cache_prompt": True}):
                 assert (await fetch(gateway.url + path, {**asked, **more})).status == 200
-        sent = [request.json() for request in server.asked(path)]
+        sent = [body for request in server.asked(path) if (body := request.json())["prompt"] == asked["prompt"]]
     assert [body["cache_prompt"] for body in sent] == [True, False, True]
     assert [{name: body[name] for name in asked} for body in sent] == [asked] * 3
 
