@@ -29,6 +29,15 @@ PATIENCE = 2.0  # seconds for a look
 SLOW = 1.0  # seconds from which on a look is a slow one
 TRIES = 3  # slow or broken looks in a row that are enough
 
+TRIED = (
+    "one two three four five six seven eight nine ten eleven twelve",
+    "red green blue yellow black white brown purple orange grey pink gold",
+    "one two three four five six seven eight nine ten eleven twelve",
+)
+"""Prompts with nothing in common but what a server puts before every prompt, and the first one again."""
+
+FOUND = 6  # tokens of the first that must be found again
+
 REFUSED = {
     401: "/slots needs an API key; set it under headers",
     403: "/slots is refused",
@@ -43,6 +52,10 @@ class Seating(Protocol):
     def watches(self, backend: str) -> bool: ...
 
     def saw_slots(self, backend: str, rows: list[dict[str, Any]], asked: float | None = None) -> None: ...
+
+    def try_slot(self, backend: str) -> int | None: ...
+
+    def end_try(self, backend: str, cache: bool | None) -> None: ...
 
     def cannot_look(self, backend: str, problem: str) -> None: ...
 
@@ -96,8 +109,26 @@ class Watch:
                     await asyncio.sleep(max(SOON, self._looked + EVERY - self._clock.now()))
                     if self._seats.watches(self._name):
                         await self.look(control)
+                        await self._try(control)
         finally:
             await control.close()
+
+    async def _try(self, control: Control) -> None:
+        """Run a few words in an empty slot, if that is needed. The next look shows what became of the other slots; what the
+        first prompt finds when it comes again, after another one, tells of a cache besides the slots."""
+        slot = self._seats.try_slot(self._name)
+        if slot is None:
+            return
+        found: Any = None
+        try:
+            for prompt in TRIED:
+                body = {"prompt": prompt, "n_predict": 1, "id_slot": slot, "cache_prompt": True}
+                found = (await control.post("/completion", body, PATIENCE)).field("timings", "cache_n")
+        except Unreachable as error:
+            log.debug("backend %s: a slot could not be tried: %s", self._name, error)
+            found = None
+        finally:
+            self._seats.end_try(self._name, found >= FOUND if isinstance(found, int) else None)
 
     async def look(self, control: Control) -> None:
         """One look. Never raises for what the backend does."""

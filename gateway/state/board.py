@@ -211,6 +211,24 @@ class Seats:
             return False
         return bool(server.open or server.drains or server.unlooked)
 
+    def try_slot(self, backend: str) -> int | None:
+        """A slot in which the gateway may run a few words to see what becomes of the others, None if there is no need or
+        nothing to see. Requests that begin alike all go to one slot, so that the mode would never show. The slot holds nothing,
+        nobody is at work, and `end_try` must follow."""
+        server = self._engines.servers.get(backend)
+        if server is None or not self.watches(backend) or server.open or (number := server.fresh()) is None:
+            return None
+        server.begins()
+        server.tried = True
+        return number
+
+    def end_try(self, backend: str, cache: bool | None) -> None:
+        """cache: whether there is one besides the slots, None if that did not show."""
+        if server := self._engines.servers.get(backend):
+            server.ends()
+            server.trust.has_cache = cache
+            self._refresh(server)
+
     def saw_slots(self, backend: str, rows: Sequence[Mapping[str, Any]], asked: float | None = None) -> None:
         """Take what `/slots` shows. asked: when it was asked for, in monotonic seconds."""
         server, now = self._engines.servers.get(backend), self._clock.now()
@@ -223,7 +241,7 @@ class Seats:
         leases = [lease for lease in self._leases.values() if lease.backend == backend]
         working = any(lease.works and lease.first is None for lease in leases)
         stranger = slot_look.correct(server, leases, Look(found, now if asked is None else asked, now, working))
-        server.trust.looked, server.unlooked = True, bool(server.open)
+        server.trust.looked, server.unlooked = True, bool(server.open) or server.fresh() is not None
         server.tick(now)
         if server.mode != mode:
             log.info("backend %s: %s", backend, MODES[server.mode])

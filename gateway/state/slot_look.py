@@ -66,6 +66,8 @@ def _tell_mode(server: Server, rows: Rows, news: Sequence[Row], own: set[int]) -
         server.mode = "kept"
     elif seen.kept:
         server.mode, server.shared = "kept", server.shared or seen.emptied  # emptied for want of room in a common context
+    elif server.mode == "unknown" and not server.rows and all(row.tokens and not row.busy for row in rows.values()):
+        server.mode = "kept"  # all were used one after the other before we came, as far as one can see
     elif seen.emptied:
         server.mode, server.shared = "emptied", True
     server.context = max((row.context for row in rows.values() if row.context is not None), default=None)

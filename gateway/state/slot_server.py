@@ -44,7 +44,8 @@ class Ended:
 class Server:
     """up: it answered when it was last looked at; was_down: it did not, some time since it was last up; mode, shared, context:
     as the board's engines have it; open: requests of ours that it works on, those that hold no lease (embeddings) included;
-    unlooked: there was one since the last look at `/slots`; drains: by slot, what was given up there; marked: when a slot was
+    unlooked: there was one since the last look at `/slots`; tried: the gateway has run
+    a few words in an empty slot, to find the mode; drains: by slot, what was given up there; marked: when a slot was
     last seen at work for somebody else.
 
     Since the last look at `/slots`: rows: what it showed; tasks: that the server was given; unseen: that it had been given
@@ -66,6 +67,7 @@ class Server:
     shadow: Shadow = field(default_factory=lambda: Shadow([]))
     open: int = 0
     unlooked: bool = False
+    tried: bool = False
     drains: dict[int, Ended] = field(default_factory=dict)
     marked: dict[int, float] = field(default_factory=dict)
     rows: Rows = field(default_factory=dict)
@@ -102,6 +104,16 @@ class Server:
             return len(self.own) or self.total
         seen = self.probe.slots if self.probe else None
         return seen if seen is not None else self.config.parallel if self.config else None
+
+    def fresh(self) -> int | None:
+        """A slot of ours that holds nothing, while the mode is not known, another one holds something, and none was tried."""
+        rows = self.rows
+        if self.mode != "unknown" or self.tried or any(row.busy for row in rows.values()):
+            return None
+        if not any(row.tokens for row in rows.values()):
+            return None
+        empty = (slot.number for slot in self.shadow.slots if slot.idle and not rows[slot.number].tokens)
+        return next(empty, None)
 
     def begins(self) -> None:
         """It was given a request of ours."""
@@ -173,7 +185,7 @@ class Server:
 
     def restarted(self) -> None:
         """Another process, or the same one without its caches: nothing is known of its slots any more."""
-        self.trust, self.mode, self.shared = Trust(), "unknown", False
+        self.trust, self.mode, self.shared, self.tried = Trust(), "unknown", False, False
         self.emptied()
 
     def emptied(self) -> None:

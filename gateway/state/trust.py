@@ -26,12 +26,14 @@ LEAST = 64
 
 @dataclass(slots=True)
 class Trust:
-    """problem: why `/slots` tells nothing that can be used, "" where it does; looked: it has been looked at; pinned, cached:
-    whether pinned requests, and those that only a cache besides the slots could help, found what they should."""
+    """problem: why `/slots` tells nothing that can be used, "" where it does; looked: it has been looked at; has_cache: there
+    is a cache besides the slots, as was tried; pinned, cached: whether pinned requests, and those that only such a cache could
+    help, found what they should."""
 
     problem: str = ""
     looked: bool = False
     foreign_until: float = float("-inf")
+    has_cache: bool | None = None
     pinned: deque[bool] = field(default_factory=lambda: deque(maxlen=JUDGED))
     cached: deque[bool] = field(default_factory=lambda: deque(maxlen=JUDGED))
 
@@ -55,7 +57,7 @@ class Trust:
     def cache(self) -> bool | None:
         """Whether there is a cache besides the slots that is of use; None while that is not known."""
         if not self.cached:
-            return None
+            return self.has_cache
         if 2 * self.cached.count(True) >= len(self.cached):
             return True
         return False if len(self.cached) > 1 else None

@@ -166,6 +166,30 @@ async def test_what_is_expected_is_what_the_server_reuses(start_engine: StartEng
 
 
 @needs_engine
+@pytest.mark.parametrize(
+    ("flags", "mode", "cache"),
+    [((), "emptied", True), (("-np", "2"), "kept", True), (("-np", "2", "--cache-ram", "0"), "kept", False)],
+    ids=str,
+)
+async def test_requests_that_all_go_to_one_slot_leave_the_mode_to_a_few_words(
+    start_engine: StartEngine, flags: tuple[str, ...], mode: str, cache: bool
+) -> None:
+    server = start_engine("-c", "16384", *flags)
+    async with desk(server.url) as front:
+        await front.probed()
+        await front.watch()
+        prompt = talk("ada")
+        for turn in range(3):
+            await front.ask(server, prompt)
+            prompt = prompt.answered("...", f"And {turn}?")
+        await front.until(lambda: front.engine.mode != "unknown")
+        assert (front.engine.mode, front.engine.cache) == (mode, cache)
+        usage = await front.ask(server, prompt)
+        assert 2 * (usage.cached or 0) > (usage.prompt or 0), "what the slot held is not lost by it"
+        assert not front.seats.why_no_pins("llama").startswith("somebody")
+
+
+@needs_engine
 async def test_a_slot_whose_client_has_left_drains(start_engine: StartEngine) -> None:
     server = start_engine("-c", "16384", "-np", "2")
     async with desk(server.url) as front:
