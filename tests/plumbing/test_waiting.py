@@ -18,8 +18,8 @@ from tests.support.steps import full, ordinary, wait
 BEAT = 0.1
 STREAM = CALLS["plain_openai"]
 DOCUMENT = replace(STREAM, streaming=False)
-WAITS = {"full", "wait_warm"}
-"""For a place, by either name: it has what the other request leaves."""
+WAITS = {"full", "wait_prefix", "wait_warm"}
+"""For a place, by any of these names: it has what the other request leaves."""
 
 RIG = {
     "parallel": 1,
