@@ -23,9 +23,7 @@ RESIDENCY = Row(
             "Models that ought to be in memory",
             "What `models.*.keep` wants loaded, in its hours and unless it was released; drawn where it is not.",
             "none",
-            (
-                Query(f"{of('model_kept', BACKEND)} * {of('model_resident', BACKEND)}", "{{backend}} {{model}}"),
-            ),
+            (Query(f"{of('model_kept', BACKEND)} * {of('model_resident', BACKEND)}", "{{backend}} {{model}}"),),
             "states",
             words=LOADED,
         ),

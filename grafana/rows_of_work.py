@@ -41,6 +41,20 @@ ROUTING = Row(
             ),
         ),
         Panel(
+            "Holds by what they were for, p95",
+            "How long requests that had to wait did so, by what for: everything was full, or it was better to wait for a place "
+            "that holds the prefix.",
+            "s",
+            (Query(quantile(0.95, "decision", "hold_seconds"), "{{decision}}"),),
+        ),
+        Panel(
+            "Holds",
+            "Requests in each second that had to wait, by what for.",
+            "reqps",
+            (Query(total("decision", rate("hold_seconds_count")), "{{decision}}"),),
+            "stacked",
+        ),
+        Panel(
             "Pinning given up",
             "1 while requests are not pinned to slots although they could be, by why. `warmgate ps` tells more.",
             "none",

@@ -15,7 +15,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell lets what it runs in the background ignore Ctrl-C, and so would the processes that tests start and then interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = ("cli", "lifecycle", "plumbing", "explain", "ui", "stable", "contract", "engine", "doctor", "slots")
+LONGEST = ("cli", "lifecycle", "plumbing", "explain", "ui", "stable", "contract", "engine", "doctor", "slots", "grafana")
 """Directories whose files take longest: they start processes and wait. They come first, so that the workers end together."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import ProcessCollector, generate_latest
 
@@ -304,6 +304,8 @@ class Metrics:
             "Tokens of all different prefixes that were used in the last day, once for each model on a backend; an estimate "
             "from their characters. Above what the servers can hold, prefixes are evicted.",
         )
+        for source in get_args(CacheReport):
+            self._cache_reports.add(source)
         for reason in REASONS:
             self._lost.add(reason)
         for by in SAVERS:
