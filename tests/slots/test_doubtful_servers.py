@@ -183,7 +183,7 @@ async def test_those_who_wait_or_have_not_heard_a_word_are_moved(model_file: Mod
     async with pair(model_file, tmp_path) as (servers, gateway):
         player = Player(gateway.url, CHAT)
         await player.play(in_turn("warm", agents=2, rounds=2, head=300))
-        asked = [asyncio.create_task(listen_in(player, Turn(Agent(f"{n}bo", 3000), answer=40))) for n in range(10)]
+        asked = [asyncio.create_task(listen_in(player, Turn(Agent(f"{n}bo", 4000), answer=40))) for n in range(10)]
         await asyncio.sleep(0.15)
         servers[0].kill()
         ended = await asyncio.gather(*asked)
