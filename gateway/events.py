@@ -183,6 +183,15 @@ class SlotsSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadUsed:
+    """A conversation's turn was answered. key: digest of its tools and system text; model: its label."""
+
+    key: bytes
+    model: str
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
 class WarmupRan:
     """A prefix was read ahead, or was to be. outcome: `prefilled`, `restored`, `already_warm`, `interrupted` (a user's request
     wanted the backend), `failed` or `skipped`; tokens: that were computed or restored."""
@@ -230,6 +239,7 @@ Event = (
     | KeepAliveOverridden
     | ModelsKept
     | SlotsSeen
+    | HeadUsed
     | WarmupRan
     | PrefixWarm
     | ConfigReloaded

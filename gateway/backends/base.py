@@ -27,7 +27,8 @@ class Kind:
     on which some of its versions reuse nothing unless `cache_prompt` says so; shares: what a request has computed can be reused
     by others while that one still runs (paged caches); settle: seconds after its end, or its prefill where it shares,
     until a prompt can be reused; evicts: it unloads a model that is at work to load another that a request names;
-    slot_files: its slots may be saved to files.
+    slot_files: its slots may be saved to files; steps: it renders a chat (`/apply-template`) and cuts text into tokens
+    (`/tokenize`), so that a long prompt can be read piece by piece through `/completion`.
     """
 
     name: str
@@ -48,3 +49,4 @@ class Kind:
     settle: float = 0.0
     evicts: bool = False
     slot_files: bool = False
+    steps: bool = False

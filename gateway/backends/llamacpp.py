@@ -98,4 +98,5 @@ LLAMACPP = Kind(
     ),
     loads=LLAMACPP_LOADS,
     slot_files=True,
+    steps=True,
 )  # fmt: skip

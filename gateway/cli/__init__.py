@@ -18,6 +18,7 @@ VERBS = {
     "ps": "Show the models that are resident and until when, the backends and their slots.",
     "top": "Show live what is reused, how long the first word takes, and what breaks prefixes most.",
     "tail": "Show each request as it ends: what it reused, and why not more.",
+    "warm": "Have a prefix read now, or show which are kept warm.",
     "release": "Unload a model now, and keep nothing of it warm until it is used again.",
     "canon": "Show what would change in the prompts of saved requests.",
     "doctor": "Find out what keeps prompts from being reused, on the servers and in the gateway.",

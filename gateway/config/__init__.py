@@ -23,6 +23,7 @@ from gateway.config.override import at_addresses
 from gateway.config.problems import InvalidConfig, Problem, show_path
 from gateway.config.root import Config
 from gateway.config.show import effective
+from gateway.config.warmup import Pin
 from gateway.config.yaml12 import to_yaml
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Keep",
     "Listener",
     "Model",
+    "Pin",
     "Problem",
     "Timeouts",
     "Tls",

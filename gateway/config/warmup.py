@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path as FsPath
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 
 from gateway.config.fields import Count, CountOrNone, Mask, Part, key, plain_text, text
 from gateway.config.keep import CronText, Zone
@@ -21,8 +22,20 @@ Path = Literal["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/ch
 
 When = Literal["startup", "model_loaded", "backend_restarted", "evicted", "demand"]
 
-FilePath = Annotated[str, PlainValidator(text), WithJsonSchema({"type": "string", "minLength": 1})]
-"""A file that may be missing: that stops one pin, not the gateway. A relative path starts at the configuration file."""
+
+def _resolved(value: object, info: ValidationInfo) -> FsPath:
+    """A relative path starts at the configuration file. Raises ValueError."""
+    base = FsPath(info.context["base"] if info.context else ".")
+    try:
+        return (base / FsPath(text(value)).expanduser()).absolute()
+    except RuntimeError as error:  # ~user without a home
+        raise ValueError("there is no such home directory") from error
+
+
+FilePath = Annotated[
+    FsPath, PlainValidator(_resolved), PlainSerializer(str, return_type=str), WithJsonSchema({"type": "string", "minLength": 1})
+]
+"""A file that may be missing: that stops one pin, not the gateway."""
 
 Secret = Annotated[str, PlainValidator(text), Mask, WithJsonSchema({"type": "string"})]
 

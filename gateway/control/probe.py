@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -73,9 +74,20 @@ class Watch:
                     self._fleet.saw(self._name, self._config, probe, self._clock.now() - began)
                     self._tell(probe)
                 self._fleet.refresh()
-                await asyncio.sleep(EVERY_UP if probe.up else EVERY_DOWN)
+                await self._pause(EVERY_UP if probe.up else EVERY_DOWN)
         finally:
             await control.close()
+
+    async def _pause(self, seconds: float) -> None:
+        """Until the next look is due, or wanted."""
+        state = self._fleet.states.get(self._name)
+        if state is None:
+            await asyncio.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await state.look.wait()
+        state.look.clear()
 
     async def look(self, control: Control) -> Probe:
         """One look. An `auto` backend is looked at as what it was last time, until that fails."""

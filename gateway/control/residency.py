@@ -20,7 +20,7 @@ from gateway.state.residency import Residency, Todo
 
 log = logging.getLogger("warmgate.residency")
 
-EVERY = 5.0
+EVERY = 2.0
 """Seconds between two looks when nothing happens."""
 
 LONGEST = 600.0
@@ -86,6 +86,8 @@ class Keeper:
         except TimeoutError:
             problem = f"it did not {todo.act} within {LONGEST:g} s"
         self._residency.did(todo, problem)
+        if problem is None and todo.act != "renew":
+            self._fleet.want_look(todo.backend)  # what was done is verified, not believed
         seconds = self._clock.now() - began
         self._bus.publish(Pinged(todo.backend, todo.label, todo.act, "failed" if problem else "ok", seconds))
         level = logging.WARNING if problem else logging.INFO if todo.act != "renew" else logging.DEBUG

@@ -14,10 +14,11 @@ from aiohttp import web
 
 from gateway.canonical.settings import Mode
 from gateway.control.residency import Keeper
+from gateway.control.warmup import Warmer
 from gateway.dialects.prompt_ranges import Doubt, locate
 from gateway.errors import BadRequest, Refusal
 from gateway.metrics import CONTENT_TYPE
-from gateway.server import admin_events, admin_requests, admin_residency, dry_run, gauges, guard, page
+from gateway.server import admin_events, admin_requests, admin_residency, admin_warm, dry_run, gauges, guard, page
 from gateway.server.admin_replies import GATEWAY, json_reply, problem
 from gateway.server.admin_status import describe
 from gateway.server.gateway import MAX_AGENT, Gateway
@@ -38,7 +39,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RELOAD: web.AppKey[Reload] = web.AppKey("reload")
 
 
-def admin_app(gateway: Gateway, reload: Reload, keeper: Keeper) -> web.Application:
+def admin_app(gateway: Gateway, reload: Reload, keeper: Keeper, warmer: Warmer) -> web.Application:
     app = web.Application(middlewares=[door], client_max_size=MAX_BODY)
     app[GATEWAY], app[RELOAD] = gateway, reload
     app.router.add_get("/healthz", healthz)
@@ -51,6 +52,7 @@ def admin_app(gateway: Gateway, reload: Reload, keeper: Keeper) -> web.Applicati
     admin_requests.add_routes(app)
     admin_events.add_routes(app)
     admin_residency.add_routes(app, keeper)
+    admin_warm.add_routes(app, warmer)
     page.add_page(app, lambda: gateway.now.config.admin.token)
     return app
 
@@ -61,7 +63,8 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
     config = request.app[GATEWAY].now.config
     if not guard.host_allowed(request.headers.get("Host"), config.admin.address[0], config.hosts):
         return problem(403, "host_not_allowed", "This Host name is not served here; add it under `hosts:`.")
-    if request.path not in OPEN and not guard.token_valid(request.headers, config.admin.token):
+    let_in = request.path in OPEN or guard.token_valid(request.headers, config.admin.token)
+    if not (let_in or admin_warm.allowed(request, config)):
         return problem(401, "invalid_token", "Send the admin token as `Authorization: Bearer ...`.")
     if not guard.same_origin(request.method, request.headers):
         return problem(403, "origin_not_allowed", "Pages of other origins may not do this.")
@@ -102,7 +105,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 
 async def status(request: web.Request) -> web.Response:
-    return json_reply(describe(request.app[GATEWAY]))
+    return json_reply(describe(request.app[GATEWAY], request.app[admin_warm.WARMER].rows()))
 
 
 async def reload_config(request: web.Request) -> web.Response:

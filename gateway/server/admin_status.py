@@ -9,7 +9,7 @@ from gateway import __version__
 from gateway.server.gateway import Gateway
 
 
-def describe(gateway: Gateway) -> dict[str, Any]:
+def describe(gateway: Gateway, pins: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """What `/status` shows. No prompt text, no keys."""
     return {
         "version": __version__,
@@ -21,6 +21,7 @@ def describe(gateway: Gateway) -> dict[str, Any]:
         "backends": [backend_row(gateway, name) for name in gateway.fleet.states],
         "models": {model.name: list(model.aliases) for model in gateway.now.catalog.models},
         "residency": gateway.residency.rows(),
+        "pins": pins or [],
         "canonical": _canonical(gateway),
         "in_flight": gateway.requests.in_flight(),
         "recent": gateway.requests.recent(20),

@@ -14,17 +14,21 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.backends.control import Control
 from gateway.config import Config
+from gateway.control.pin_files import PinProblem, read_pins
 from gateway.control.probe import Prober, control_of
 from gateway.control.residency import LONGEST, Keeper
 from gateway.control.slots import SlotPoller
 from gateway.control.supervise import Supervisor
+from gateway.control.warmup import Warmer
 from gateway.errors import ConfigError
 from gateway.events import ConfigReloaded
+from gateway.hours import Cron
 from gateway.server import unread
 from gateway.server.admin import admin_app
 from gateway.server.entry import entry
 from gateway.server.gateway import Gateway, addresses_of
 from gateway.server.http import HttpServer, listen
+from gateway.server.warm import Reader
 
 log = logging.getLogger("warmgate")
 
@@ -65,6 +69,8 @@ class App:
         self.prober = Prober(gateway.fleet, gateway.clock, self.supervisor)
         self.slots = SlotPoller(gateway.seats, gateway.bus, gateway.clock, self.supervisor)
         self.keeper = Keeper(gateway.residency, gateway.fleet, gateway.bus, gateway.clock, self._control)
+        pins = gateway.memory.pins
+        self.warmer = Warmer(pins, Reader(gateway), gateway.fleet, gateway.residency, gateway.bus, gateway.clock)
         self.sites: dict[Address, Site] = {}
         self._admin: web.AppRunner | None = None
         self._load = load
@@ -75,6 +81,7 @@ class App:
     async def start(self) -> None:
         """Raises ConfigError when an address cannot be taken."""
         config = self.gateway.now.config
+        await self._take_pins(config)
         for door in config.listeners:
             self.sites[door.host, door.port] = await self._open(door.host, door.port)
         await self._open_admin(config.admin.address)
@@ -86,6 +93,7 @@ class App:
         self.supervisor.start("reload", self._reload_when_asked)
         self.supervisor.start("unread", lambda: unread.watch(self._connections))
         self.supervisor.start("residency", self.keeper.run)
+        self.supervisor.start("warmup", self.warmer.run)
 
     async def reload(self, load: Load | None = None) -> str | None:
         """Read the configuration again and take it over, all or nothing. Returns what is wrong with it, or None.
@@ -160,6 +168,17 @@ class App:
         self.sites.update(opened)
         await self.prober.apply(config.backends, addresses)
         await self.slots.apply(config.backends, addresses)
+        await self._take_pins(config)
+
+    async def _take_pins(self, config: Config) -> None:
+        """The pins of the configuration. One whose file cannot be used is left out, and said so."""
+        found = await asyncio.to_thread(lambda: list(read_pins(config.warmup.pins)))
+        for problem in found:
+            if isinstance(problem, PinProblem):
+                log.warning("%s", problem)
+        self.gateway.memory.pins.give([pin for pin in found if not isinstance(pin, PinProblem)])
+        crons = [(pin.name, Cron(pin.cron, pin.zone)) for pin in config.warmup.pins if pin.cron]
+        self.warmer.configure(crons)
 
     def _control(self, backend: str) -> Control:
         """A control path with the patience that loading a model takes. Raises KeyError."""
@@ -176,7 +195,7 @@ class App:
         return Site(server, accepting, bound)
 
     async def _open_admin(self, address: Address) -> None:
-        app = admin_app(self.gateway, self.reload, self.keeper)
+        app = admin_app(self.gateway, self.reload, self.keeper, self.warmer)
         quiet = logging.getLogger("warmgate.admin.http")
         quiet.disabled = True  # it would log a traceback for every request that cannot be parsed; handlers log their own
         self._admin = web.AppRunner(app, access_log=None, logger=quiet, handle_signals=False, keepalive_timeout=75)

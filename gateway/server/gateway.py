@@ -7,11 +7,13 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import orjson
 from aiohttp.web import BaseRequest
 
 from gateway.backends.base import Kind
 from gateway.clock import Clock, SystemClock
 from gateway.config import Config, Listener
+from gateway.dialects.prefill import prefill
 from gateway.dispatch.dispatcher import Dispatcher
 from gateway.dispatch.evictions import Evictions
 from gateway.dispatch.flight import Flight
@@ -20,7 +22,7 @@ from gateway.dispatch.scheduler import Scheduler
 from gateway.dispatch.snapshots import Snapshots
 from gateway.dispatch.upstream import Address, Upstream
 from gateway.errors import ConfigError
-from gateway.events import BackendGone, BackendProbed, Bus, RequestClosed
+from gateway.events import BackendGone, BackendProbed, Bus, HeadUsed, RequestClosed
 from gateway.metrics import Metrics
 from gateway.routing.fleet import BackendView, Catalog, FleetView, NamedModel
 from gateway.routing.naming import OTHER
@@ -102,6 +104,7 @@ class Gateway:
         self.accounting.configure(config.explain.keep, config.explain.store, config.routing.session_headers)
         doors = {(door.host, door.port): door for door in config.listeners}
         self.residency.configure(config.models)
+        self.memory.pins.configure(config.warmup.learn)
         stabilizer, states = self._stabilizer(config), dict(self.fleet.states)
         self.now = Generation(config, _catalog(config), addresses, states, doors, stabilizer, self.residency)
         return self.now
@@ -162,6 +165,25 @@ class Gateway:
         if not counting:
             rules = self.now.config.canonical.rules
             flight.trace = self.accounting.begin(stable.original, flight.label, stable.result, stable.mode, rules)
+
+    def learn(self, sent: Call, flight: Flight) -> None:
+        """A turn of a conversation was answered: its head may be worth being read ahead. sent: as the backend had it."""
+        trace, usage = flight.trace, flight.usage
+        if trace is None or trace.side or sent.body is None or flight.backend is None:
+            return
+        chain = trace.went_out(bool(flight.edits)).chain
+        if not chain.head:
+            return
+        ratio = usage.prompt / chain.size if usage.prompt and chain.size else self.accounting.ratio(trace.label)
+        tokens = round(chain.size_at(chain.head) * ratio)
+
+        def body() -> bytes | None:
+            return prefill(sent.path, orjson.loads(sent.raw))
+
+        state = self.fleet.states.get(flight.backend)
+        mark = state.probe.mark if state and state.probe else None
+        self.memory.pins.used(chain.start, trace.label, sent.model or "", sent.path, tokens, mark, body)
+        self.bus.publish(HeadUsed(chain.start, trace.label, flight.backend))
 
     def close(self, flight: Flight) -> None:
         self.running -= 1

@@ -55,6 +55,7 @@ async def relay(exchange: Exchange, endpoint: Endpoint, gateway: Gateway) -> Non
             flight.retries += 1
     if flight.outcome == "ok":
         now.stabilizer.learn(stable, attempt, exchange.transcript, streaming=exchange.streaming)
+        gateway.learn(attempt, flight)
     await exchange.finish()
 
 

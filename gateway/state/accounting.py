@@ -163,9 +163,18 @@ class Accounting:
 
         return self._scopes.get((call.path, call.model, call.client), make)
 
+    def chain(self, call: Call, model: str) -> Chain | None:
+        """The chain of a call's prompt, which is not about to be sent; None if it has none. model: its label."""
+        prompt = _prompt(call)
+        return None if prompt is None else self._sent(prompt, tools_text(prompt), model).chain
+
     def warm(self, chain: Chain, model: str) -> Mapping[str, int]:
         """How many nodes of a chain each backend is believed to hold now."""
         return {backend: warm.nodes for backend, warm in self.index.match(chain, model).items()}
+
+    def ratio(self, model: str) -> float:
+        """Tokens for each character of a chain, as far as is known. model: its label."""
+        return self._ratio(model).value
 
     def rate(self, backend: str, model: str) -> Rate:
         """How long the backend takes to read prompts for a model, which goes on learning. model: its label."""

@@ -6,6 +6,7 @@ get an immutable FleetView back, which is rebuilt on a change and never for a re
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,8 @@ from gateway.values import Probe
 
 @dataclass(slots=True)
 class BackendState:
-    """One backend. probe: last look at it; good: last look that found it up; in_flight: requests it is working on."""
+    """One backend. probe: last look at it; good: last look that found it up; in_flight: requests it is working on;
+    look: set when it is to be looked at before its time."""
 
     name: str
     config: Backend
@@ -30,6 +32,7 @@ class BackendState:
     good: Probe | None = None
     in_flight: int = 0
     breaker: Breaker = field(default_factory=Breaker)
+    look: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def kind(self) -> Kind:
@@ -68,6 +71,11 @@ class Fleet:
             self.succeeded(name)
         self._rebuild()
         self._bus.publish(BackendProbed(name, probe, seconds))
+
+    def want_look(self, name: str) -> None:
+        """Have the prober look at it now."""
+        if (state := self.states.get(name)) is not None:
+            state.look.set()
 
     def failed(self, name: str) -> None:
         """A connection to it failed."""

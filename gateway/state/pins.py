@@ -36,13 +36,17 @@ LARGEST = 4 << 20
 WRITE_EVERY = 600.0
 """Seconds between two rows about the use of a pin that is on disk already."""
 
+STORED = ("label", "model", "path", "tokens", "weight", "used", "mark")
+"""Fields of a pin that are in its row as they are."""
+
 Source = Literal["config", "learned"]
 
 
 @dataclass(slots=True)
 class Pin:
     """name: of a learned one, the beginning of its key; label: the model in metrics; model: as its clients name it; body: what
-    has a server read it; tokens: 0 while not known; weight: uses, each of which fades; used: the last one."""
+    has a server read it; tokens: 0 while not known; weight: uses, each of which fades; used: the last one; mark: of the process
+    of the server that was last seen to hold it."""
 
     key: bytes
     name: str
@@ -56,6 +60,7 @@ class Pin:
     used: float = 0.0
     when: tuple[str, ...] = ("startup", "model_loaded", "backend_restarted", "evicted")
     written: float = 0.0
+    mark: str | None = None
 
     def score(self, now: float) -> float:
         """Tokens that it is likely to save."""
@@ -109,12 +114,16 @@ class Pins:
 
     # traffic
 
-    def used(self, key: bytes, label: str, model: str, path: str, tokens: int, body: Callable[[], bytes | None]) -> None:
-        """A request began with this head and was answered. body: makes what has a server read it, None where that cannot be."""
+    def used(
+        self, key: bytes, label: str, model: str, path: str, tokens: int, mark: str | None, body: Callable[[], bytes | None]
+    ) -> None:
+        """A request began with this head and was answered. mark: of the server's process; body: makes what has a server read
+        it, None where that cannot be."""
         now = self._clock.wall()
         if (pin := self._learned.get(key)) is not None:
+            another, pin.mark = mark != pin.mark, mark
             pin.weight, pin.used, pin.tokens = _faded(pin.weight, pin.used, now) + 1, now, tokens or pin.tokens
-            if now - pin.written > WRITE_EVERY:
+            if another or now - pin.written > WRITE_EVERY:
                 self._write(pin, now)
             return
         if not self._learn.keep or tokens < self._learn.min_tokens or key in self._given:
@@ -130,7 +139,7 @@ class Pins:
         made = body()
         if made is not None and len(made) <= LARGEST:
             name = key.hex()[:8]
-            self._learned[key] = Pin(key, name, "learned", label, model, path, made, tokens, candidate.weight, now)
+            self._learned[key] = Pin(key, name, "learned", label, model, path, made, tokens, candidate.weight, now, mark=mark)
             self._write(self._learned[key], now)
             self._trim(now)
 
@@ -149,7 +158,9 @@ class Pins:
 
     def _write(self, pin: Pin, now: float) -> None:
         pin.written = now
-        data: dict[str, Any] = {name: getattr(pin, name) for name in ("label", "model", "path", "tokens", "weight", "used")}
+        data: dict[str, Any] = {
+            name: getattr(pin, name) for name in ("label", "model", "path", "tokens", "weight", "used", "mark")
+        }
         text = pin.body.decode("utf-8", "surrogatepass")
         try:
             value = zlib.compress(orjson.dumps({**data, "body": text}))

@@ -79,6 +79,13 @@ class Residency:
             (one.backend, one.model) for one in self._lodgers.values() if one.label in wanted and not one.suspended
         )
 
+    def allows(self, label: str) -> bool:
+        """Whether anything of a model may be kept warm now: it has no hours, or they are now, and it was not released."""
+        model = self._models.get(label)
+        if self._is_released(label):
+            return False
+        return model is None or model.keep is None or model.keep.cron.contains(self._clock.wall())
+
     def floor(self, label: str) -> float | None:
         """Seconds for which the model stays at least after each request, by the policy that is in force now."""
         keep = self.keep(label)
@@ -325,7 +332,7 @@ def _pair(one: Lodger, other: Lodger) -> frozenset[str]:
 def _homes(label: str, model: Model, fleet: FleetView) -> Iterator[tuple[BackendView, str]]:
     """Where a model is kept: on the first of its targets that is up and has it, or the first backend that lists its name."""
     for view, name in _candidates(label, model, fleet):
-        own = view.own_name(name)
+        own = next(iter(view.models)) if view.single_model and len(view.models) == 1 else view.own_name(name)
         if view.up and not view.circuit_open and own is not None:
             yield view, own
             return

@@ -32,7 +32,7 @@ class Desk:
     def use(self, name: str, times: int = 1, tokens: int = 2000, body: bytes | None = None) -> None:
         made = body if body is not None else orjson.dumps({"system": name})
         for _ in range(times):
-            self.pins.used(name.encode(), "tiny", "tiny", PATH, tokens, lambda: made)
+            self.pins.used(name.encode(), "tiny", "tiny", PATH, tokens, "m1", lambda: made)
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +93,7 @@ def test_a_row_that_cannot_be_read_is_dropped() -> None:
 def test_a_head_that_cannot_be_made_or_is_too_large_is_none() -> None:
     desk = Desk()
     for _ in range(3):
-        desk.pins.used(b"none", "tiny", "tiny", PATH, 2000, lambda: None)
+        desk.pins.used(b"none", "tiny", "tiny", PATH, 2000, "m1", lambda: None)
     desk.use("huge", times=3, body=b"x" * (LARGEST + 1))
     assert desk.names == []
 
