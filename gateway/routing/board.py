@@ -157,7 +157,8 @@ class Ask:
     nodes of it that each backend is believed to hold somewhere, slots and caches together; limit: most tokens of its answer,
     None: not said; pinnable: its API carries `id_slot`; asked_slot: the client's own `id_slot`; session: digest, or "";
     side: it is a side request; label: name of the model where a target has none of its own; held: seconds that it has waited
-    already; hold: the longest that it may be made to wait for something better than what is free.
+    already; hold: the longest that it may be made to wait for something better than what is free; whole: the chain is that of
+    the whole prompt, not only of most of it.
     """
 
     targets: tuple[Target, ...]
@@ -172,6 +173,7 @@ class Ask:
     label: str = ""
     held: float = 0.0
     hold: float = 30.0
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,10 +259,10 @@ class Reader:
 
         return self._ordered(head, place, head.call, head.chain, lead)
 
-    def _step(self, head: _Head, place: Place, tokens: list[int], chain: Chain) -> Order:
+    def _step(self, head: _Head, place: Place, tokens: list[int], chain: Chain | None) -> Order:
         return self._ordered(head, place, _step_call(head.call, tokens), chain, lambda *_: None)
 
-    def _ordered(self, head: _Head, place: Place, call: Call, chain: Chain, lead: Any) -> Order:
+    def _ordered(self, head: _Head, place: Place, call: Call, chain: Chain | None, lead: Any) -> Order:
         config = self._gateway.now.config
 
         def headers(target: Target, kind: Kind) -> CIMultiDict[str]:
@@ -278,16 +278,16 @@ class Reader:
             headers=headers,
             body=lambda target, kind, slot: body_for(call, target, kind, slot),
             decode=True,
-            ask=self._ask(head, place, chain),
+            ask=replace(self._ask(head, place, chain), whole=call is head.call),
             queue=config.routing.queue,
             lead=lead,
         )
 
-    def _ask(self, head: _Head, place: Place, chain: Chain) -> Ask:
+    def _ask(self, head: _Head, place: Place, chain: Chain | None) -> Ask:
         return Ask(
             targets=(place.known_as,),
             chain=chain,
-            warm=self._gateway.accounting.warm(chain, head.label),
+            warm=self._gateway.accounting.warm(chain, head.label) if chain is not None else {},
             pinnable=head.call.path in place.state.kind.pins,
             limit=1,
             label=head.label,
@@ -363,9 +363,11 @@ def _step_call(call: Call, tokens: list[int]) -> Call:
     return replace(call, dialect="llamacpp", path=COMPLETION, raw=orjson.dumps(body), body=body)
 
 
-def _begin(chain: Chain, share: float) -> Chain:
-    """The nodes that lie within this share of a chain."""
+def _begin(chain: Chain, share: float) -> Chain | None:
+    """The nodes that lie within this share of a chain, None where there is none."""
     nodes = bisect_right(chain.sizes, chain.size * share)
+    if not nodes:
+        return None
     parts = bisect_right(chain.ends, nodes)
     return replace(
         chain,

@@ -87,6 +87,7 @@ class Seats:
         chain, prompt = ask.chain, round(ask.chain.size * engine.ratio) if ask.chain else 0
         running = Running(chain, ask.side, ask.stream, 0, now, now, lead=choice.lead)
         lease = Lease(number, engine, running, chain, None, choice.pin, prompt, choice.reused, now, ask.session)
+        lease.whole = ask.whole
         if engine.slots:
             self._seat(server, lease, choice)
         load = engine.load if engine.resident is False else 0.0

@@ -23,7 +23,8 @@ class Lease:
     slot: that it is believed to have; pinned: by `id_slot`; prompt: its tokens, an estimate until the reply tells; promised:
     tokens that it should find; taken, first: when; session: digest, or ""; start: what was believed of how it starts; before:
     what its slot held; content: what that holds when the request has ended well; restored: something is put into its slot for
-    it; works: for the sake of snapshots the gateway uses slots itself, before it is sent.
+    it; works: for the sake of snapshots the gateway uses slots itself, before it is sent; whole: the chain ends where the prompt
+    does.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Lease:
     content: Content | None = None
     restored: bool = False
     works: bool = False
+    whole: bool = True
 
     @property
     def backend(self) -> str:
@@ -55,7 +57,7 @@ class Lease:
     def counts(self, usage: Usage) -> Iterator[tuple[bytes, int]]:
         """Nodes with their tokens, as the reply tells them: the end of the prompt, and where it parts from what it goes on
         from."""
-        if self.chain is None or usage.prompt is None:
+        if self.chain is None or not self.chain.digests or not self.whole or usage.prompt is None:
             return
         yield self.chain.digests[-1], usage.prompt
         source = self.start.before if self.start else None
