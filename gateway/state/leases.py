@@ -23,8 +23,8 @@ class Lease:
     slot: that it is believed to have; pinned: by `id_slot`; prompt: its tokens, an estimate until the reply tells; promised:
     tokens that it should find; taken, first: when; session: digest, or ""; start: what was believed of how it starts; before:
     what its slot held; content: what that holds when the request has ended well; restored: something is put into its slot for
-    it; works: for the sake of snapshots the gateway uses slots itself, before it is sent; whole: the chain ends where the prompt
-    does.
+    it; works: for the sake of snapshots the gateway uses slots itself, before it is sent; whole: the chain ends where the
+    prompt does.
     """
 
     number: int
