@@ -158,7 +158,8 @@ def _lead(choice: Choice, sight: Sight, best: Option) -> Choice:
     """Whether the gateway computes the head of the prompt first, and saves it for others that begin alike."""
     engine, ask = sight.engine, sight.ask
     chain = ask.chain
-    if chain is None or choice.hold or ask.side or not engine.saves or choice.slot is None or choice.restore is not None:
+    slot = choice.slot if choice.slot is not None else _free(engine)
+    if chain is None or choice.hold or ask.side or not engine.saves or slot is None or choice.restore is not None:
         return choice
     tokens = head_tokens(engine, ask)
     if tokens < HEAD or choice.reused >= tokens or chain.start in engine.snapshots:
@@ -168,4 +169,10 @@ def _lead(choice: Choice, sight: Sight, best: Option) -> Choice:
     if any(one.chain and shared(one.chain, chain) >= one.lead for one in sight.leaders):
         return choice
     words = (*choice.reasons, f"the first {tokens} tokens are computed first and saved for others")
-    return replace(choice, decision="lead", lead=chain.head, reasons=words)
+    return replace(choice, decision="lead", lead=chain.head, slot=slot, reasons=words)
+
+
+def _free(engine: Engine) -> int | None:
+    """A slot to compute a head in, where it does not matter in which."""
+    slot = pool.idle_slot(engine.slots)
+    return slot.number if slot is not None else None

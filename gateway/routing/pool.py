@@ -68,7 +68,7 @@ def _pending(sight: Sight) -> Iterator[_Pending]:
 
 def _going(sight: Sight, tokens: int) -> Option:
     engine = sight.engine
-    option = sight.option(tokens, slot=_idle_slot(engine.slots))
+    option = sight.option(tokens)
     if engine.capacity is not None and not engine.shares and 0 < engine.capacity <= len(engine.recent):
         held, nodes = _overwritten(sight)
         chain = sight.ask.chain
@@ -86,24 +86,25 @@ def _overwritten(sight: Sight) -> tuple[Held, int]:
     return (held, nodes) if _tokens(sight, nodes) > SIMILAR * sight.prompt else pairs[0]
 
 
-def _idle_slot(slots: list[Slot]) -> int | None:
+def idle_slot(slots: list[Slot]) -> Slot | None:
     """The slot to use where all are alike: an empty one, if there is one."""
     idle = [slot for slot in slots if slot.idle]
-    return min(idle, key=lambda slot: slot.held is not None).number if idle else None
+    return min(idle, key=lambda slot: slot.held is not None) if idle else None
 
 
 def _restoring(sight: Sight, nodes: int) -> Iterator[Option]:
     """Restored, then sent: the server's own match of prefixes finds the slot."""
-    engine = sight.engine
     snapshot = best_snapshot(sight)
-    slot = _idle_slot(engine.slots)
-    if engine.mode != "emptied" or slot is None or snapshot is None:
+    slot = idle_slot(sight.engine.slots)
+    if slot is None or snapshot is None:
         return
     if snapshot.nodes <= nodes or snapshot.tokens <= SIMILAR * sight.prompt:
         return
-    option = sight.option(snapshot.tokens, slot)
+    option = sight.option(snapshot.tokens, slot.number)
     option.restore, option.disk = snapshot, snapshot.seconds
     option.stall += snapshot.seconds * sight.streams
+    option.replaced = slot.held
+    option.overwrite = sum(sight.lost(slot.held, 0))
     yield option
 
 

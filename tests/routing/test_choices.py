@@ -88,7 +88,7 @@ def of(where: Board, backend: str) -> Engine:
     return where.engines[backend, "m"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(situations())
 def test_what_is_true_of_every_choice(situation: tuple[Board, Ask]) -> None:
     where, what = situation
@@ -124,7 +124,7 @@ def has_room(one: Engine) -> bool:
     return idle and not one.full and one.context is None and not one.exclusive
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(situations())
 def test_nothing_better_is_waited_for_beyond_the_limit(situation: tuple[Board, Ask]) -> None:
     where, what = situation
@@ -135,7 +135,7 @@ def test_nothing_better_is_waited_for_beyond_the_limit(situation: tuple[Board, A
         assert not choice.hold
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(situations())
 def test_an_empty_slot_is_pinned_only_where_the_servers_cache_cannot_hold_the_prompt(situation: tuple[Board, Ask]) -> None:
     where, what = situation

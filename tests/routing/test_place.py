@@ -315,8 +315,9 @@ def test_a_snapshot_is_not_restored_into_a_slot_that_is_worth_more_than_it_saves
     assert where(placed(board(one, two), ask(*A2, to="one two")))[0] == "two"
 
 
-def test_where_slots_are_emptied_it_is_restored_and_sent_without_a_pin() -> None:
-    one = with_snapshots(engine("one", None, None, mode="emptied", pins=False, cache=False), snapshot(chain(*A), 21))
+@pytest.mark.parametrize("mode", ["emptied", "unknown"])
+def test_where_slots_are_all_alike_it_is_restored_and_sent_without_a_pin(mode: str) -> None:
+    one = with_snapshots(engine("one", None, None, mode=mode, pins=False, cache=False), snapshot(chain(*A), 21))
     choice = placed(one, ask(*A2))
     assert (choice.decision, choice.pin, choice.slot, choice.reused) == ("snapshot", False, 0, 2100)
 
@@ -355,6 +356,16 @@ def test_a_head_that_is_held_nowhere_is_led() -> None:
     choice = placed(with_snapshots(engine("one", None)), ask(*A))
     assert (choice.decision, choice.lead) == ("lead", 20)
     assert any("2000 tokens" in reason for reason in choice.reasons)
+
+
+@pytest.mark.parametrize("mode", ["emptied", "unknown"])
+def test_where_slots_are_all_alike_the_head_is_led_in_an_empty_one(mode: str) -> None:
+    choice = placed(with_snapshots(engine("one", held(*B), None, mode=mode, pins=False)), ask(*A))
+    assert (choice.decision, choice.lead, choice.slot, choice.pin) == ("lead", 20, 1, False)
+
+
+def test_which_slot_it_gets_is_not_claimed_where_that_is_not_known() -> None:
+    assert placed(engine("one", None, None, mode="unknown", pins=False), ask(*A)).slot is None
 
 
 @pytest.mark.parametrize(
