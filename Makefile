@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint bench schema constraints clean
+.PHONY: help venv demo test lint bench schema dashboards constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,10 @@ bench: .venv/.test .venv/.demo ## run every program in bench/, or those that BEN
 
 schema: .venv/.test ## write the JSON schema of the configuration anew
 	$(BIN)/python -m gateway.config > config.schema.json
+
+dashboards: .venv/.test ## write the dashboards and the list of metrics anew
+	$(BIN)/python -m grafana.build
+	$(BIN)/python -m gateway.metrics > docs/metrics.md
 
 constraints: ## write constraints.txt anew: the newest versions that pyproject.toml allows
 	rm -rf build/constraints
