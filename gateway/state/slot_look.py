@@ -159,6 +159,7 @@ def _check_idle(server: Server, rows: Rows, given: set[int], drained: set[int], 
             continue
         slot.foreign = False
         if row.tokens == 0:
+            lost += [one] if one is not None and slot.number not in given else []
             _emptied(server, slot)
         elif slot.number in drained:
             slot.held = slot.held if _fits(held(slot), row) else None

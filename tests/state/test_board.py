@@ -231,6 +231,23 @@ def test_a_slot_that_is_never_seen_idle_counts_as_free_after_half_a_minute() -> 
         assert one.engine.slots[0].draining is draining
 
 
+def test_a_request_that_went_to_another_slot_than_was_believed_is_found_there() -> None:
+    """As when a template puts the tools, which two prompts have in common, before the system text."""
+    one = front()
+    one.ask(talk("ada"))
+    flight = one.place(talk("bo", 3000))
+    assert one.engine.slots[0].flight == flight.number
+    flight.pinned = 1  # where the server puts it
+    assert one.send(flight)
+    one.end(flight)
+    one.clock.advance(1)
+    one.look()
+    assert held(one) == [0, len(one.llama.slots[1].tokens)]
+    content = one.engine.slots[1].held
+    assert content is not None
+    assert content.chain == talk("bo", 3000).chain
+
+
 # other people's use
 
 
