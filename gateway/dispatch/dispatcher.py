@@ -9,6 +9,7 @@ beside it, which is known when it takes connections no more.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +32,8 @@ from gateway.events import BackendRefused, Bus, RequestLeft, RequestStarted
 from gateway.routing.board import Ask, Choice
 from gateway.state.fleet import BackendState, Fleet
 from gateway.values import Target, Usage
+
+log = logging.getLogger("warmgate.routing")
 
 LOADING_LIMIT = 120.0  # seconds to wait for a model that is being loaded
 LOADING_PAUSE = (0.25, 2.0)  # first and longest pause between two looks
@@ -265,13 +268,16 @@ class Dispatcher:
     def _leave(self, one: Try, flight: Flight) -> None:
         """Give the seat back. What was never sent, or answered with "loading", has left nothing behind."""
         flight.tell_first = None
-        if not one.sent:
-            self._seats.drop(flight.number)
-            return
         answered = flight.first is not None or flight.usage.prompt is not None
-        self._seats.leave(flight.number, flight.usage if answered else None, finished=one.finished(flight))
-        if self._snapshots is not None and one.choice is not None and answered:
-            self._snapshots.judged(one.choice, flight.usage)
+        try:
+            if not one.sent:
+                self._seats.drop(flight.number)
+                return
+            self._seats.leave(flight.number, flight.usage if answered else None, finished=one.finished(flight))
+            if self._snapshots is not None and one.choice is not None and answered:
+                self._snapshots.judged(one.choice, flight.usage)
+        except Exception:  # what is believed of a slot is never worth an answer
+            log.exception("what request %s left behind could not be noted", flight.id)
 
 
 def _refused(error: Unreachable) -> bool:

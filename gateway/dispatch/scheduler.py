@@ -232,8 +232,11 @@ class Scheduler:
             log.exception("%s failed; requests go to the first healthy backend where that happens", what)
 
     def _take(self, ask: Ask, number: int, choice: Choice) -> None:
-        self._evictions.taken(self._engine(choice.target))
-        self._seats.take(number, ask, choice, _key(choice.target))
+        try:
+            self._evictions.taken(self._engine(choice.target))
+            self._seats.take(number, ask, choice, _key(choice.target))
+        except Exception:
+            self._report("noting who has which place")
 
     def _engine(self, target: Target) -> Engine:
         return self._seats.engine(*_key(target))

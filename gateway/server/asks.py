@@ -62,6 +62,8 @@ def order_for(
         return answer_order(call, found.places, endpoint, exchange)
     trace = exchange.flight.trace
     chain = trace.went_out(edited).chain if trace is not None else None
+    if chain is not None and not chain.digests:  # an empty prompt, as for loading a model
+        chain = None
 
     def warm() -> Mapping[str, int]:
         return gateway.accounting.warm(chain, trace.label) if trace is not None and chain is not None else {}

@@ -424,3 +424,17 @@ async def test_a_server_that_dies_of_a_request_is_left_for_another() -> None:
         assert (await asking)[0] == "b1"
         assert (made.flight.retries, len(server.asked(CHAT))) == (1, 1)
         assert [event.name for event in made.events if isinstance(event, BackendRefused)] == ["b0"]
+
+
+async def test_seats_that_fail_cost_nobody_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async with ScriptedUpstream() as server, rig(server.url) as made:
+        server.on(CHAT, *json_reply({}))
+        free = made.seats._free
+
+        def broken(number: int) -> None:
+            free(number)
+            raise ZeroDivisionError
+
+        made.seats._free = broken  # type: ignore[method-assign]
+        assert (await made.ask())[0] == "b0"
+    assert "could not be noted" in caplog.text
