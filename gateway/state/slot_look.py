@@ -176,7 +176,7 @@ def _check_idle(server: Server, rows: Rows, given: set[int], drained: set[int], 
         row = rows[slot.number]
         fitting = [one for one in lost if one.sure and one.content is not None and _fits(one.content, row)]
         alike = sum(abs(rows[other.number].tokens - row.tokens) <= SLACK for other in wrong)
-        slot.held = _certain(fitting[0], row, fitting) if len(fitting) >= alike else None
+        slot.held = _certain(fitting[0], row, server.ended) if len(fitting) >= alike else None
 
 
 def _order(server: Server) -> list[int]:
