@@ -56,7 +56,7 @@ def choose(board: Board, ask: Ask, now: float) -> Choice:
         found += _options(board, sight)
     best = _think_gap(_best(board, found, ask), ask, now)
     choice = _choice(best, _decision(board, best, found, ask), ask, now)
-    return _lead(choice, next(sight for sight in sights if sight.engine is best.engine), best)
+    return _lead(choice, next(sight for sight in sights if sight.engine is best.engine))
 
 
 def _options(board: Board, sight: Sight) -> list[Option]:
@@ -154,7 +154,7 @@ def _choice(best: Option, decision: Decision, ask: Ask, now: float) -> Choice:
     )
 
 
-def _lead(choice: Choice, sight: Sight, best: Option) -> Choice:
+def _lead(choice: Choice, sight: Sight) -> Choice:
     """Whether the gateway computes the head of the prompt first, and saves it for others that begin alike."""
     engine, ask = sight.engine, sight.ask
     chain = ask.chain
