@@ -78,7 +78,7 @@ WARMTH = Row(
     (
         Panel(
             "Pinned prefixes",
-            "Whether each pinned or learned prefix is believed to be in a cache.",
+            "Whether each pin of the configuration is believed to be in a cache.",
             "none",
             (Query(of("prefix_warm", BACKEND), "{{pin}} on {{backend}}"),),
             "states",

@@ -69,6 +69,8 @@ def test_warm_ups(metrics: Metrics) -> None:
     assert value(metrics, "warmup_seconds_count") == 1
     hears(metrics, PrefixWarm("home", "b", warm=True))
     assert value(metrics, "prefix_warm", pin="home", backend="b") == 1
+    hears(metrics, PrefixWarm("learned", "b", warm=True))
+    assert value(metrics, "prefix_warm", pin="learned", backend="b") is None
     hears(metrics, PrefixWarm("home", "b", warm=False))
     assert value(metrics, "prefix_warm", pin="home", backend="b") == 0
     hears(metrics, events.BackendGone("b"))

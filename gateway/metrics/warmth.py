@@ -18,6 +18,9 @@ WARMUP_BUCKETS = (.05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)  #
 LOAD_CAUSES = ("user", "keep", "warmup", "unknown")
 UNLOAD_CAUSES = ("expired", "client", "release", "evicted", "unknown")
 PINGS = tuple((act, outcome) for act in ("load", "renew", "unload") for outcome in ("ok", "failed"))
+LEARNED = "learned"
+"""The name that all prefixes share that were learned from traffic; what is true of one of them is not of the others."""
+
 WARMED = ("prefilled", "restored", "already_warm", "interrupted", "failed", "skipped")
 
 
@@ -134,14 +137,15 @@ class Warmups:
         families.section("Warm-ups")
         self._runs = families.counter(
             "warmup_runs_total",
-            f"Warm-ups of a prefix. outcome: one of {', '.join(WARMED)}; interrupted: a user's request wanted the server.",
+            f"Warm-ups of a prefix. pin: one of the configuration, or {LEARNED} for all that were learned from traffic; "
+            f"outcome: one of {', '.join(WARMED)}; interrupted: a user's request wanted the server.",
             *("pin", "outcome"),
         )
         self._time = families.histogram(
             "warmup_seconds", "Time that a warm-up took, if it prefilled or restored anything.", WARMUP_BUCKETS
         )
         self._warm = families.gauge(
-            "prefix_warm", "1 while the prefix is believed to be in a cache of the backend.", "pin", "backend"
+            "prefix_warm", "1 while a pin of the configuration is believed to be in a cache of the backend.", "pin", "backend"
         )
         self.handlers: dict[type, Callable[[Any], None]] = {
             events.WarmupRan: self._ran,
@@ -158,7 +162,7 @@ class Warmups:
 
     def _is_warm(self, event: events.PrefixWarm) -> None:
         pin, backend = self._bounds.pins(event.pin), self._bounds.backends(event.backend)
-        if OTHER not in (pin, backend):
+        if OTHER not in (pin, backend) and pin != LEARNED:
             self._warm.set(event.warm, (pin, backend))
 
     def _gone(self, event: events.BackendGone) -> None:

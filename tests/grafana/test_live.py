@@ -24,7 +24,8 @@ from grafana import pictures
 from tests.grafana import invented
 from tests.grafana.boards import ALERTS, BOARDS, Asked, filled, queries
 from tests.grafana.promserver import Prometheus, prometheus
-from tests.grafana.traffic import MODEL, wave
+from tests.grafana.traffic import MODEL, PIN, wave
+from tests.slots.scenes import prose
 from tests.support.engine import ModelFile, needs_engine
 from tests.support.process import GatewayProcess
 
@@ -42,10 +43,6 @@ CANNOT = {
     "Load time: p95": "the same",
     "Memory of models: {{backend}} {{model}}": "it does not tell",
     "Time until unloaded: {{backend}} {{model}}": "it never unloads",
-    "Pinned prefixes: {{pin}} on {{backend}}": "nothing is pinned, and it takes longer to learn what is worth it",
-    "Warm-ups: {{outcome}}": "the same",
-    "Warm-up time: p50": "the same",
-    "Warm-up time: p95": "the same",
     "Saved slots: {{backend}} given up": "they are not given up, which is what this query shows",
 }
 """Query -> why one llama.cpp server cannot show it."""
@@ -84,7 +81,13 @@ async def watched(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactor
     flags = ("-t", "1", "-c", "16384", "-np", "2", "--cache-ram", "0", "--metrics", "--slot-save-path", str(slots))
     with EngineServer(model_file(), directory, *flags, "--alias", MODEL) as engine:
         local = {"kind": "llamacpp", "url": engine.url}
-        config = {"backends": {"local": local}, "models": {MODEL: {"keep": {"resident": True}}}}
+        (directory / "house.md").write_text(prose("house", 1500))
+        pin = {"name": PIN, "model": MODEL, "system_file": str(directory / "house.md")}
+        config = {
+            "backends": {"local": local},
+            "models": {MODEL: {"keep": {"resident": True}}},
+            "warmup": {"pins": [pin]},
+        }
         async with GatewayProcess(directory, config) as gateway, TestServer(invented.application(time.time)) as events:
             real, made = gateway.admin.removeprefix("http://"), f"127.0.0.1:{events.port}"
             targets = {"warmgate": [real, made], "llamacpp": [engine.url.removeprefix("http://")]}

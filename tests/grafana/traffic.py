@@ -14,6 +14,9 @@ from tests.support.process import GatewayProcess
 MODEL = "tiny"
 FIRST, SECOND, THIRD = said("List the parts in tray four."), said("And what is in tray five?"), said("And in tray six?")
 AS_SENT = ("X-Warmgate-Mode", "off")
+PIN = "house"
+"""A prefix that the configuration has the gateway read ahead."""
+
 CHAT = "/v1/chat/completions"
 
 
@@ -38,6 +41,8 @@ async def wave(gateway: GatewayProcess, name: str) -> None:
     await clock(desks[4], name)
     await aside(desks[5], name)
     await crowd(gateway, name)
+    read = await fetch(f"{gateway.admin}/warm/{PIN}", {}, within=60.0)  # the crowd has pushed it out
+    assert read.status == 200, read.body
     await leaves(gateway, name)
     refused = await fetch(gateway.url + CHAT, ["no request"])
     assert refused.status == 400
