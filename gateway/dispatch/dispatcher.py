@@ -208,6 +208,8 @@ class Dispatcher:
         held.keep(one.close)
         body = Body(response, decode=order.decode)
         flight.headers_at = flight.clock.now()
+        if one.choice is not None:
+            self._note_slot(one, flight)
         self._fleet.succeeded(state.name)
         head = b""
         if response.status == 503 and order.ask is not None:
@@ -265,9 +267,17 @@ class Dispatcher:
         state.in_flight -= 1
         self._bus.publish(RequestLeft(flight.id, state.name, flight.number))
 
+    def _note_slot(self, one: Try, flight: Flight) -> None:
+        """The slot that it is now believed to have: where it was not pinned, the server chose."""
+        target = one.place.known_as
+        running = self._seats.engine(target.backend, target.model or "").running.get(flight.number)
+        if running is not None and running.slot is not None:
+            flight.slot = running.slot
+
     def _leave(self, one: Try, flight: Flight) -> None:
         """Give the seat back. What was never sent, or answered with "loading", has left nothing behind."""
         flight.tell_first = None
+        self._note_slot(one, flight)
         answered = flight.first is not None or flight.usage.prompt is not None
         try:
             if not one.sent:

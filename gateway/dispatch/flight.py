@@ -25,7 +25,8 @@ class Flight:
     """Times are monotonic seconds. read: the request had been read completely (TTFT counts from here); edits: what was changed
     in the prompt, as the reply's header tells it; trace: what is known of its prompt, None if it has none; number: unlike any
     other flight's, which an id that the client brings need not be; choice: where it goes, None while it waits or where routing
-    was not asked; waited_for: the decision by which it was held last; tell_first: hears of the first content.
+    was not asked; slot: that it is believed to have; waited_for: the decision by which it was held last; tell_first: hears of
+    the first content.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Flight:
     error: str | None = None
     number: int = field(default_factory=_NUMBERS.__next__)
     choice: Choice | None = None
+    slot: int | None = None
     waited_for: str | None = None
     tell_first: Callable[[], None] | None = None
 
@@ -87,7 +89,7 @@ class Flight:
 
     def goes(self, choice: Choice) -> None:
         """It has a place. What was known from the name alone says more than that there was no other reason."""
-        self.choice = choice
+        self.choice, self.slot = choice, choice.slot
         if self.decision is None or choice.decision not in NO_REASON:
             self.decision = choice.decision
 
@@ -120,7 +122,7 @@ class Flight:
             usage=self.usage,
             retries=self.retries,
             error=self.error,
-            slot=choice.slot if choice is not None else None,
+            slot=self.slot,
             waited_for=self.waited_for,
             costs=choice.costs if choice is not None else {},
             reasons=choice.reasons if choice is not None else (),

@@ -107,7 +107,7 @@ def our_headers(flight: Flight, reply: Reply) -> CIMultiDict[str]:
     if flight.edits:
         headers["X-Warmgate-Edits"] = flight.edits
     if flight.decision:
-        slot = f"; slot={flight.choice.slot}" if flight.choice is not None and flight.choice.slot is not None else ""
+        slot = f"; slot={flight.slot}" if flight.slot is not None else ""
         headers["X-Warmgate-Route"] = f"{reply.target.backend}{slot}; {flight.decision}"
     if flight.trace is not None and flight.choice is not None:
         start = flight.trace.sent.chain.start.hex()[:SHORT]
