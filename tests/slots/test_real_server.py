@@ -90,7 +90,7 @@ def most_of_one_more(mode: Mode) -> float:
 @played(0, EVERY)
 async def test_four_at_once_with_one_prefix(mode: Mode, dialect: Dialect, start: Start) -> None:
     async with start(mode) as stand:
-        seen = await stand.compare(at_once("cy", answer=256), dialect)
+        seen = await stand.compare(at_once("cy", answer=800), dialect)
     seen.assert_no_worse()
     if mode.kind == "tiny" and mode.files:
         assert seen.prompts <= 1.15, seen
