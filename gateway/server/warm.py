@@ -165,7 +165,7 @@ class Reader:
             return Done("failed", problem="its request cannot be read, or its model has no backend any more")
         flight = Flight(f"warm-{pin.name}", US, self._gateway.clock, pin.path, head.call.dialect, pin.model, head.label, KIND)
         flight.read, computed = flight.begun, 0
-        if place.state.kind.steps and pin.path in CHATS and not self._is_there(pin, place):
+        if place.state.kind.steps and pin.path in CHATS and not self._is_there(pin, head, place):
             tokens = await self._tokens(place, head)
             for upto in self._steps(head, place, len(tokens)):
                 part = _begin(head.chain, upto / len(tokens))
@@ -190,13 +190,13 @@ class Reader:
             "already_warm" if usage.prompt and computed <= SLACK + usage.prompt * (1 - CLOSE) else "prefilled", computed
         )
 
-    def _is_there(self, pin: Pin, place: Place) -> bool:
-        """Whether the server holds it already, as far as is known: a beginning that is read alone would cut it off. After a
-        restart of the gateway what the same process of the server was last seen with counts."""
+    def _is_there(self, pin: Pin, head: _Head, place: Place) -> bool:
+        """Whether the server holds it or has it in a file, as far as is known: a beginning that is read alone would cut it off,
+        or be read in vain. After a restart of the gateway what the same process of the server was last seen with counts."""
         probe = place.state.probe
         same = probe is not None and probe.mark is not None and probe.mark == pin.mark
-        known = self.known(pin, place.state.name)
-        return known.warm or (same and known.cause == "startup")
+        known, saved = self.known(pin, place.state.name), self._gateway.memory.snapshots
+        return known.warm or (same and known.cause == "startup") or saved.has(place.state.name, head.chain.start)
 
     def _steps(self, head: _Head, place: Place, tokens: int) -> range:
         """Up to which token each step reads: from behind what is there."""

@@ -115,6 +115,10 @@ class Ring:
         day, count = self._written
         return count if day == self._today() else 0
 
+    def has(self, backend: str, node: bytes) -> bool:
+        """Whether a file of the backend holds what ends in this node, of whichever model."""
+        return any(one.node == node.hex() for one in self._of(backend))
+
     def has_room(self, backend: str, size: int) -> bool:
         """Whether a file of about this size could be written now, in the place of another if need be."""
         return self._victim(backend, size) is not None

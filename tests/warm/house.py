@@ -67,6 +67,16 @@ async def warm(gateway: GatewayProcess, *outcomes: str, within: float = 45.0) ->
     return found
 
 
+async def read_ahead(gateway: GatewayProcess, within: float = 45.0) -> dict[str, Any]:
+    """Wait until there was a warm-up of the one pin. Returns what came of it."""
+    async with asyncio.timeout(within):
+        while True:
+            found = await pins(gateway)
+            if found and found[0]["last"] and not found[0]["running"]:
+                return dict(found[0]["last"])
+            await asyncio.sleep(0.1)
+
+
 async def learn(gateway: GatewayProcess, name: str = "Pelle", paragraphs: int = 6) -> Counted:
     """Three requests that begin alike. Returns the count of the last."""
     for text in ("List tray 1.", "List tray 2 and 3.", "And the others?"):
