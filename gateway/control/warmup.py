@@ -39,6 +39,16 @@ FIRST_LOOK = 5.0
 RETRY = (60.0, 3600.0)
 """First and longest pause after a warm-up that failed, or that did not make its prefix warm."""
 
+REST = 60.0
+"""Seconds after a warm-up for which the same one is not made again, unless the server was restarted or the model loaded anew:
+prefixes for which there is no room together would push each other out for ever."""
+
+MARGIN = 1.5
+"""How much more a prefix must be worth than what gives way to it."""
+
+SAVE_AGAIN = 5.0
+"""First pause after a prefix was warm and could not be saved: what becomes of the server's slots may not be known yet."""
+
 Cause = Literal["startup", "model_loaded", "backend_restarted", "evicted", "demand"]
 Outcome = Literal["prefilled", "restored", "already_warm", "interrupted", "failed", "skipped"]
 
@@ -46,12 +56,18 @@ Outcome = Literal["prefilled", "restored", "already_warm", "interrupted", "faile
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a pin on a backend. cause: why it is not warm; worth: seconds that reading it now is expected to save;
-    loses: seconds that what would have to give way is worth."""
+    loses: seconds that what would have to give way is worth; unsaved: it could be in a file, for the next restart, and is
+    not."""
 
     warm: bool
     cause: Cause
     worth: float = 0.0
     loses: float = 0.0
+    unsaved: bool = False
+
+    @property
+    def ready(self) -> bool:
+        return self.warm and not self.unsaved
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +215,9 @@ class Warmer:
         if asked:
             return _Job(pin, backend, "demand")
         tried = self._tries.get(key)
-        if known.warm or known.cause not in pin.when or (tried is not None and now < tried.again_at):
+        if known.ready or (tried is not None and now < tried.again_at) or not self._is_kept(pin):
             return None
-        if not self._is_kept(pin) or known.loses >= known.worth:
+        if not known.warm and (known.cause not in pin.when or MARGIN * known.loses >= known.worth):
             return None
         return _Job(pin, backend, known.cause)
 
@@ -271,18 +287,20 @@ class Warmer:
 
     def _note(self, job: _Job, done: Done, seconds: float) -> None:
         pin, backend = job.pin, job.backend
-        key, warm = (pin.key, backend), self._reader.known(pin, backend).warm
+        key, known = (pin.key, backend), self._reader.known(pin, backend)
         self._last[key] = Last(done.outcome, self._clock.wall(), seconds, done.tokens, done.problem or None)
         while len(self._last) > 256:
             del self._last[next(iter(self._last))]
-        if done.outcome == "interrupted" or (done.outcome != "failed" and warm):
+        if done.outcome == "interrupted":
             self._tries.pop(key, None)
+        elif done.outcome != "failed" and known.ready:
+            self._tries[key] = _Try(again_at=self._clock.now() + REST)
         else:  # what did not help although nothing failed is at the server's limit
             tried = self._tries.setdefault(key, _Try())
-            pause = RETRY[0] * 2.0 ** min(tried.failures, 10) if done.outcome == "failed" else RETRY[1]
-            tried.again_at = self._clock.now() + min(pause, RETRY[1])
+            pause = RETRY[0] if done.outcome == "failed" else SAVE_AGAIN if known.warm else RETRY[1]
+            tried.again_at = self._clock.now() + min(pause * 2.0 ** min(tried.failures, 10), RETRY[1])
             tried.failures += 1
-        self._tell(pin, backend, warm)
+        self._tell(pin, backend, known.warm)
         self._bus.publish(WarmupRan(self.label(pin), backend, pin.label, done.outcome, seconds, done.tokens))
         words = done.problem or f"{done.outcome.replace('_', ' ')}, {done.tokens} tokens in {seconds:.1f} s"
         level = logging.WARNING if done.outcome == "failed" else logging.INFO

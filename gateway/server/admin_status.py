@@ -55,6 +55,7 @@ def backend_row(gateway: Gateway, name: str) -> dict[str, Any]:
         "version": probe.version if probe else None,
         "slots": probe.slots if probe else None,
         "slot_use": gateway.seats.shown(name),
+        "snapshots": gateway.snapshots.status(name),
         "circuit_open": bool(view and view.circuit_open),
         "in_flight": state.in_flight,
         "waiting": gateway.dispatcher.waiting(name),

@@ -7,6 +7,7 @@ endpoint, which proves that it is the same prompt. (Measured: 6.8 s in steps of 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +29,9 @@ from gateway.errors import UnknownModel, Unreachable
 from gateway.events import BackendProbed, HeadUsed, ModelLoaded
 from gateway.prefix.chain import Chain
 from gateway.routing.board import Ask, Choice, Engine
-from gateway.routing.match import shared
+from gateway.routing.match import saved, shared
 from gateway.routing.naming import OTHER, Named, name
-from gateway.routing.place import choose
+from gateway.routing.place import HEAD, choose
 from gateway.routing.worth import loss, need, reading
 from gateway.server.gateway import Gateway
 from gateway.server.headers import to_upstream
@@ -62,6 +63,9 @@ PATIENCE = 10.0
 
 SHARED = 64
 """Prefixes that a server with one cache for all is expected to hold."""
+
+OFFER_LOOKS, OFFER_PAUSE = 40, 0.05
+"""How often, and with how many seconds in between, it is looked whether a file can be restored."""
 
 KIND = "warmup"
 """The kind of these requests, where traffic is `main` or `side`."""
@@ -129,7 +133,11 @@ class Reader:
             is_warm = in_a_slot or expected + SLACK >= CLOSE * tokens
         cause: Cause = "startup" if warm is None else warm.cause or "evicted"
         chance = LIKELY if pin.source == "config" else pin.weight / (pin.weight + 1)
-        return Known(is_warm, cause, reading(engine, 0, tokens) * chance, self._loses(pin, engine, head, place))
+        unsaved = engine.saves and tokens >= HEAD and chain.start not in engine.snapshots
+        seconds = reading(engine, 0, tokens)
+        if (file := saved(engine, chain)) is not None:  # the next request would restore it by itself
+            seconds = min(seconds, file.seconds + reading(engine, file.tokens, tokens))
+        return Known(is_warm, cause, seconds * chance, self._loses(pin, engine, head, place), unsaved)
 
     def _loses(self, pin: Pin, engine: Engine, head: _Head, place: Place) -> float:
         """Seconds that what would have to give way is worth. Where that cannot be seen nothing gives way: as many prefixes as
@@ -170,6 +178,7 @@ class Reader:
             for upto in self._steps(head, place, len(tokens)):
                 part = _begin(head.chain, upto / len(tokens))
                 computed += await self._send(self._step(head, place, tokens[:upto], part), flight, _step_call(head.call, []))
+        await self._offered(head, place)
         order = self._order(head, place)
         flight.trace = self._gateway.accounting.begin(head.call, head.label, None, "off")
         try:
@@ -190,13 +199,23 @@ class Reader:
             "already_warm" if usage.prompt and computed <= SLACK + usage.prompt * (1 - CLOSE) else "prefilled", computed
         )
 
+    async def _offered(self, head: _Head, place: Place) -> None:
+        """After a restart it takes a moment until a server has been asked what can be restored on it."""
+        engine = self._gateway.seats.engine(*self._seat(place, head))
+        if not self._gateway.memory.snapshots.has(place.state.name, head.chain.start):
+            return
+        for _ in range(OFFER_LOOKS):
+            if head.chain.start in engine.snapshots:
+                return
+            await asyncio.sleep(OFFER_PAUSE)
+
     def _is_there(self, pin: Pin, head: _Head, place: Place) -> bool:
         """Whether the server holds it or has it in a file, as far as is known: a beginning that is read alone would cut it off,
         or be read in vain. After a restart of the gateway what the same process of the server was last seen with counts."""
         probe = place.state.probe
         same = probe is not None and probe.mark is not None and probe.mark == pin.mark
-        known, saved = self.known(pin, place.state.name), self._gateway.memory.snapshots
-        return known.warm or (same and known.cause == "startup") or saved.has(place.state.name, head.chain.start)
+        known, ring = self.known(pin, place.state.name), self._gateway.memory.snapshots
+        return known.warm or (same and known.cause == "startup") or ring.has(place.state.name, head.chain.start)
 
     def _steps(self, head: _Head, place: Place, tokens: int) -> range:
         """Up to which token each step reads: from behind what is there."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from gateway.engine.gguf import Model
+from tests.support.clients import fetch
 from tests.support.engine import StartEngine, needs_engine
 from tests.support.process import GatewayProcess
 from tests.warm.house import ask, config, learn, read_ahead, restart, warm
@@ -25,11 +27,22 @@ async def test_a_restart_restores_what_was_saved(start_engine: StartEngine, tmp_
     server = start_engine("-c", "32768", *flags, *files(tmp_path))
     async with GatewayProcess(tmp_path, config(server)) as gateway:
         before = await learn(gateway)
+        await saved(gateway)
         await restart(server)
         pin = await warm(gateway, "restored")
         assert pin["last"]["tokens"] < 0.1 * before.prompt, "what was saved is not computed again"
         counted = await ask(gateway.url, "Pelle", "What is in tray 9?")
         assert counted.cached >= 0.98 * pin["tokens"]
+
+
+async def saved(gateway: GatewayProcess, within: float = 30.0) -> None:
+    """Wait until a head is in a file: a request has led it, or it is saved when nobody asks for anything."""
+    async with asyncio.timeout(within):
+        while True:
+            [backend] = (await fetch(f"{gateway.admin}/status")).json()["backends"]
+            if (backend.get("snapshots") or {}).get("count"):
+                return
+            await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("kind", ["hybrid", "hybrid-swa"])
