@@ -24,6 +24,9 @@ from tests.support.process import GatewayProcess, Metrics
 RATE = "300/s"
 """Tokens that cost is judged by: the tiny models read a hundred times as many, so that time would never be worth anything."""
 
+NOT_AHEAD = {"warmup": {"learn": {"keep": 0}}}
+"""No prefix is read ahead of requests: what that costs is not what is compared here."""
+
 MARGIN, EACH_HEAD = 1.02, 64
 """How much more than the server alone may be prefilled: a factor, and tokens for each beginning of a prompt."""
 
@@ -126,7 +129,7 @@ async def lab(mode: Mode, model_file: ModelFile, directory: Path, **config: Any)
             servers.append(start(model, directory / name, mode))
             stack.callback(servers[-1].stop)
         backends = {"backends": {"local": backend(servers[1])}}
-        gateway = await stack.enter_async_context(GatewayProcess(directory, {**backends, **config}))
+        gateway = await stack.enter_async_context(GatewayProcess(directory, {**backends, **NOT_AHEAD, **config}))
         yield Lab(mode, *servers, gateway)
 
 
@@ -164,7 +167,7 @@ async def tapped(
         stack.callback(server.stop)
         tap = await stack.enter_async_context(Tap(server.url))
         backends = {"backends": {"local": backend(tap, **(keys or {}))}}
-        gateway = await stack.enter_async_context(GatewayProcess(directory, {**backends, **config}))
+        gateway = await stack.enter_async_context(GatewayProcess(directory, {**backends, **NOT_AHEAD, **config}))
         tap.heard.clear()  # what it asked to find out which server this is
         yield Tapped(server, tap, gateway)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.slots.players import CHAT, DIALECTS, MODEL, NATIVE, Dialect, Played, Player
 from tests.slots.scenes import Scene, agent_with_sides, at_once, heads, in_turn
-from tests.slots.stand import EACH_HEAD, MARGIN, RATE, Mode, start
+from tests.slots.stand import EACH_HEAD, MARGIN, NOT_AHEAD, RATE, Mode, start
 from tests.support.clients import fetch
 from tests.support.engine import ModelFile, needs_engine
 from tests.support.fake_ollama import FakeOllama
@@ -105,7 +105,7 @@ async def gateway(directory: Path, fakes: Sequence[FakeOllama], parallel: int, *
         f"ollama{number}": {"kind": "ollama", "url": fake.url, "parallel": parallel, "prefill_rate": RATE}
         for number, fake in enumerate(fakes)
     }
-    async with GatewayProcess(directory, {"backends": backends, **config}) as running:
+    async with GatewayProcess(directory, {"backends": backends, **NOT_AHEAD, **config}) as running:
         yield running
 
 
