@@ -2,13 +2,14 @@
 
 A place is a model on a backend. A node belongs to the prompt that used it last, so the nodes of a prompt cost one update of a
 dictionary, and a node is never there without those before it: those were used as late, or later. That makes a look-up a search
-by halves, and losing everything at a place (a restart, an unload) one step: what was written in an older epoch is gone.
+by halves, and a loss (a restart, an unload, an eviction) one step: what was not used since the time of the loss is gone.
 
 One writer: `gateway.state.accounting`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -20,6 +21,9 @@ MOST = 50_000
 
 LEFT = 0.75
 """Share of `MOST` that is left when it was reached and the oldest nodes go, all at once because looking for them costs."""
+
+LOSSES = 32
+"""Losses at one place that are remembered, the latest ones."""
 
 EXPIRY = 86_400.0
 """Seconds after which an unused node is dropped, a quarter of that later at most."""
@@ -35,10 +39,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stay:
-    """A prompt at a place. epoch: when it was computed; used: monotonic seconds; nodes: of its chain; ratio: tokens for each
-    character, as the reply's counts make it, None while nothing was counted; after: tokens that were generated behind it."""
+    """A prompt at a place. used: monotonic seconds; nodes: of its chain; ratio: tokens for each character, as the reply's
+    counts make it, None while nothing was counted; after: tokens that were generated behind it."""
 
-    epoch: int
     used: float
     nodes: int
     ratio: float | None
@@ -47,9 +50,8 @@ class Stay:
 
 class Home(NamedTuple):
     """The deepest node of a chain at a place. tokens: of the prompt up to here, None while nothing was counted; after: tokens
-    that were generated right behind it; epoch, used: as in `Stay`."""
+    that were generated right behind it; used: as in `Stay`."""
 
-    epoch: int
     used: float
     tokens: int | None
     after: int
@@ -70,24 +72,28 @@ class Warm:
 
 @dataclass(slots=True)
 class _Held:
-    """What a place holds. stays: by node; own: characters between each node and the one before; floor: nodes that were not used
-    since are believed to be evicted; last: what was used last."""
+    """What a place holds. stays: by node; own: characters between each node and the one before; losses: when something was
+    lost, and why, in the order of time; last: what was used last."""
 
     stays: dict[bytes, Stay] = field(default_factory=dict)
     own: dict[bytes, int] = field(default_factory=dict)
-    epoch: int = 0
-    causes: list[Cause] = field(default_factory=list)
-    floor: float = float("-inf")
+    losses: list[tuple[float, Cause]] = field(default_factory=list)
     characters: int = 0
     last: Stay | None = None
 
     def valid(self, stay: Stay) -> bool:
-        return stay.epoch == self.epoch and stay.used > self.floor
+        return not self.losses or stay.used > self.losses[-1][0]
 
-    def cause(self, stay: Stay) -> Cause | None:
-        if stay.epoch != self.epoch:
-            return self.causes[stay.epoch]
-        return None if stay.used > self.floor else "evicted"
+    def cause(self, used: float) -> Cause | None:
+        """Why what was used last at this time is gone: the first loss since. None if it is not."""
+        at = bisect_left(self.losses, used, key=_time)
+        return self.losses[at][1] if at < len(self.losses) else None
+
+    def lose(self, until: float, cause: Cause) -> None:
+        """What was not used since is gone."""
+        if self.last and self.valid(self.last):
+            insort(self.losses, (until, cause), key=_time)
+            del self.losses[:-LOSSES]
 
     def known(self, chain: Chain) -> int:
         return _search(chain, self.stays.__contains__)
@@ -124,7 +130,7 @@ class Index:
         ratio = prompt / (chain.size or 1) if prompt is not None else None
         if ratio is None and known:
             ratio = held.stays[digests[known - 1]].ratio
-        held.last = Stay(held.epoch, now, len(digests), ratio, completion or 0)
+        held.last = Stay(now, len(digests), ratio, completion or 0)
         held.stays.update(dict.fromkeys(digests, held.last))
         starts = (chain.size_at(known), *sizes[known:-1])
         held.own.update(zip(digests[known:], map(int.__sub__, sizes[known:], starts), strict=False))
@@ -136,15 +142,19 @@ class Index:
         """The place no longer had what it was believed to hold. Servers drop what was not used for longest, so what was not
         used since then is believed to be gone as well."""
         held = self._places.get(warm.place)
-        if held is not None and held.epoch == warm.last.epoch:
-            held.floor = max(held.floor, warm.last.used)
+        if held is not None and held.cause(warm.last.used) is None:
+            held.lose(warm.last.used, "evicted")
 
-    def drop(self, backend: str, cause: Cause, model: str | None = None) -> None:
-        """The backend has lost all that it held, or all of one model."""
+    def drop(self, backend: str, cause: Cause, until: float, model: str | None = None) -> None:
+        """The backend has lost all that it held, or all of one model, but for what was used after that time."""
         for place, held in self._places.items():
-            if place.backend == backend and model in (None, place.model) and held.last and held.valid(held.last):
-                held.causes.append(cause)
-                held.epoch += 1
+            if place.backend == backend and model in (None, place.model):
+                held.lose(until, cause)
+
+    def cause(self, warm: Warm) -> Cause | None:
+        """Why this is no longer there, as far as is known by now; None if it should be."""
+        held = self._places.get(warm.place)
+        return held.cause(warm.last.used) if held is not None else None
 
     def models(self, backend: str) -> list[str]:
         """The models of which the backend holds something."""
@@ -180,12 +190,16 @@ class Index:
         self._swept = now
 
 
+def _time(loss: tuple[float, Cause]) -> float:
+    return loss[0]
+
+
 def _look(place: Place, held: _Held, chain: Chain) -> Warm | None:
     ever = held.known(chain)
     if not ever:
         return None
     last = held.stays[chain.digests[ever - 1]]
-    cause, home = held.cause(last), _home(last, chain, ever)
+    cause, home = held.cause(last.used), _home(last, chain, ever)
     if cause is None:
         return Warm(place, ever, home, ever, home, None)
     nodes = _search(chain, lambda digest: digest in held.stays and held.valid(held.stays[digest]))
@@ -195,7 +209,7 @@ def _look(place: Place, held: _Held, chain: Chain) -> Warm | None:
 
 def _home(stay: Stay, chain: Chain, nodes: int) -> Home:
     tokens = round(stay.ratio * chain.size_at(nodes)) if stay.ratio is not None else None
-    return Home(stay.epoch, stay.used, tokens, stay.after if nodes == stay.nodes else 0)
+    return Home(stay.used, tokens, stay.after if nodes == stay.nodes else 0)
 
 
 def _search(chain: Chain, holds: Callable[[bytes], bool]) -> int:

@@ -13,6 +13,7 @@ from aiohttp.web import BaseRequest
 from gateway.backends.base import Kind
 from gateway.clock import Clock, SystemClock
 from gateway.config import Config, Listener
+from gateway.control.second_look import SecondLook
 from gateway.dialects.prefill import prefill
 from gateway.dispatch.dispatcher import Dispatcher
 from gateway.dispatch.evictions import Evictions
@@ -30,7 +31,7 @@ from gateway.routing.order import order
 from gateway.routing.place import choose
 from gateway.server import guard
 from gateway.server.stable import Stabilizer, Stable
-from gateway.state.accounting import Accounting
+from gateway.state.accounting import Accounting, Settled
 from gateway.state.board import Seats
 from gateway.state.fleet import BackendState, Fleet
 from gateway.state.log import Log
@@ -84,6 +85,8 @@ class Gateway:
         self.bus.subscribe(self.requests.on_event, *self.requests.hears)
         for subscriber in (self.accounting, self.residency, self.seats):
             self.bus.subscribe(subscriber.on_event)
+        self.second_look = SecondLook(self.accounting, self.fleet, self.clock, self._record)
+        self.bus.subscribe(self.second_look.on_event, *self.second_look.hears)
         evictions = Evictions(self.seats.board, self._kind, self.clock)
         self.bus.subscribe(evictions.on_event, BackendProbed, BackendGone)
         self.scheduler = Scheduler(self.seats, evictions, self.bus, self.clock, choose, order)
@@ -187,9 +190,12 @@ class Gateway:
 
     def close(self, flight: Flight) -> None:
         self.running -= 1
-        record, explanation = self.accounting.settle(flight.record(), flight.trace, edited=bool(flight.edits))
-        self.log.add(record, explanation)
-        self.bus.publish(RequestClosed(record, flight.number))
+        settled = self.accounting.settle(flight.record(), flight.trace, edited=bool(flight.edits))
+        self.second_look.hold(settled, flight.number)
+
+    def _record(self, settled: Settled, number: int) -> None:
+        self.log.add(settled.record, settled.explain)
+        self.bus.publish(RequestClosed(settled.record, number))
 
     def destructive(self, method: str, path: str) -> bool:
         """Whether `passthrough: safe` refuses this path: what any server would be harmed by, and what these kinds would."""
@@ -197,6 +203,7 @@ class Gateway:
         return guard.destructive(method, path) or guard.destructive(method, path, tuple(sorted(own)))
 
     async def aclose(self) -> None:
+        self.second_look.flush()
         await self.snapshots.aclose()
         await self.upstream.close()
         await asyncio.to_thread(self.memory.close)

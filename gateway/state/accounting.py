@@ -1,7 +1,7 @@
 """What each prompt reused, should have reused, and why it did not: the one writer of the index, the rates and what they are
 compared with. On the event loop; nothing here fails a request.
 
-begin: a prompt is about to be sent -> Trace          settle: its request has ended -> (Record, explanation)
+begin: a prompt is about to be sent -> Trace          settle: its request has ended -> Settled
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -29,11 +29,11 @@ from gateway.prefix.index import Index, Place, Warm
 from gateway.prefix.message import dump
 from gateway.prefix.nodes import Nodes
 from gateway.state.earlier import Earliers
-from gateway.state.explained import explanation
+from gateway.state.explained import Compared, explanation
 from gateway.state.rates import Rate, Ratio
 from gateway.state.trace import Sent, Trace
 from gateway.state.verdicts import Judge, Seen, expected
-from gateway.values import Call, Probe, Record, Usage
+from gateway.values import Call, Probe, Reason, Record, Usage
 
 log = logging.getLogger("warmgate.prefix")
 
@@ -51,6 +51,28 @@ MEMO = 64
 
 Explain = Callable[[], dict[str, Any]]
 """Makes the explanation of a request when somebody asks for it."""
+
+UNSURE: frozenset[Reason | None] = frozenset({"evicted", "slot_moved", "engine_limit", "unknown", "side_request"})
+"""Why a backend has less than it was believed to, as long as nobody has seen that it is another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A backend may have been restarted since it was looked at last. warm: what it was believed to hold; compared: what the
+    explanation is made of."""
+
+    warm: Warm
+    compared: Compared | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A request that has ended. explain: makes its explanation, None if there was no prompt that could be compared; doubt:
+    worth another look at the backend before this is told."""
+
+    record: Record
+    explain: Explain | None = None
+    doubt: Doubt | None = None
 
 
 class Accounting:
@@ -71,6 +93,7 @@ class Accounting:
         self._latest: dict[str, float] = {}
         self._probes: dict[str, Probe] = {}
         self._down: set[str] = set()  # backends that were not there when they were last looked at
+        self._doubts: dict[str, float] = {}  # by backend: when the first prompt began that may be the first of a new process
         self._session_headers: tuple[str, ...] = shape.SESSION_HEADERS
         self._orders: dict[str, int] = defaultdict(int)  # above 0: the model's template has the tools first
         self.earlier = Earliers(keep if store != "none" else 0)
@@ -131,6 +154,7 @@ class Accounting:
             sent=sent,
             edits=result.counts if result and sent.chain is not raw.chain else {},
             route=result.route if result else b"",
+            began=self._clock.now(),
             mode=mode,
             rules=tuple(rules),
             latest=dict(self._latest),
@@ -182,25 +206,35 @@ class Accounting:
 
     # a request has ended
 
-    def settle(self, record: Record, trace: Trace | None, *, edited: bool) -> tuple[Record, Explain | None]:
-        """The record with what its prompt reused, lost and saved, and what makes the explanation. edited: the canonical form
-        was sent."""
+    def settle(self, record: Record, trace: Trace | None, *, edited: bool) -> Settled:
+        """The record with what its prompt reused, lost and saved. edited: the canonical form was sent."""
         if trace is None:
-            return record, None
+            return Settled(record)
         self._running.pop(trace.id, None)
         self._leave(trace)
         try:
             return self._settle(record, trace, edited)
         except Exception:
             log.exception("a request could not be explained")
-            return record, None
+            return Settled(record)
 
-    def _settle(self, record: Record, trace: Trace, edited: bool) -> tuple[Record, Explain | None]:
+    def review(self, settled: Settled) -> Settled:
+        """The same after another look at the backend: nobody doubts it any longer."""
+        if settled.doubt is None:
+            return settled
+        record, warm = settled.record, settled.doubt.warm
+        if (cause := self.index.cause(warm)) not in (None, "evicted"):
+            record = replace(record, reason=cause)
+        elif record.reason == "evicted" and not record.usage.cached:
+            self.index.evicted(warm)
+        return Settled(record, _explain(settled.doubt.compared, record))
+
+    def _settle(self, record: Record, trace: Trace, edited: bool) -> Settled:
         sent = trace.went_out(edited) if trace.edits else trace.sent
         edits = trace.edits if edited else {}
         answered = record.first is not None or record.usage.prompt is not None
         if record.backend is None or not answered or record.status >= 400:
-            return replace(record, session=trace.session, edits=edits), None
+            return Settled(replace(record, session=trace.session, edits=edits))
         place, ratio = Place(record.backend, trace.label), self._ratio(trace.label)
         rate, warm = self._rate(place), sent.warm.get(place.backend)
         usage = self._inferred(record, warm, rate)
@@ -209,14 +243,19 @@ class Accounting:
         ratio.learn(usage.prompt or 0, sent.chain.size)
         self._learn_order(seen, judged.tools_first)
         self._keep(place, trace, sent, usage, self._clock.now())
-        if judged.reason == "evicted" and warm is not None and not usage.cached:
-            self.index.evicted(warm)
         saved = self._saved(trace, sent, place, usage, rate, ratio.value)
         self._bus.publish(IndexChanged(len(self.index), self._working_set()))
         record = replace(record, session=trace.session, edits=edits, usage=usage, saved=saved, **judged.fields)
         if trace.promised is not None:
             record = replace(record, expected=max(0, min(trace.promised, (usage.prompt or trace.promised + 1) - 1)))
-        return record, partial(explanation, judged.compared, record) if judged.compared else None
+        settled = Settled(record, _explain(judged.compared, record))
+        if warm is None or warm.cause is not None or not judged.missing or judged.reason not in UNSURE:
+            return settled
+        settled = replace(settled, doubt=Doubt(warm, judged.compared))
+        if (probe := self._probes.get(place.backend)) is None or probe.mark is None:
+            return self.review(settled)  # a look at it would tell nothing
+        self._doubts.setdefault(place.backend, trace.began)
+        return settled
 
     def _keep(self, place: Place, trace: Trace, sent: Sent, usage: Usage, now: float) -> None:
         """What was sent is there now. What the client wrote would be, without the gateway; it is kept where it differs."""
@@ -288,9 +327,10 @@ class Accounting:
             self._probed(event.name, event.probe, event.seconds)
         elif isinstance(event, BackendRefused):
             for index in (self.index, self._raw_index):
-                index.drop(event.name, "backend_restarted")
+                index.drop(event.name, "backend_restarted", self._clock.now())
         elif isinstance(event, BackendGone):
             self._probes.pop(event.name, None)
+            self._doubts.pop(event.name, None)
             self._down.discard(event.name)
             for index in (self.index, self._raw_index):
                 index.gone(event.name)
@@ -316,17 +356,23 @@ class Accounting:
         self._probes[backend] = probe
         came_back = backend in self._down and before is not None and before.mark is None
         self._down.discard(backend)
+        now = self._clock.now()
+        since = self._doubts.pop(backend, now)
         away = {model.name.removesuffix(":latest") for model in probe.models if model.resident is False}
-        if self._latest.get(backend, 0.0) > self._clock.now() - seconds:
+        if self._latest.get(backend, 0.0) > now - seconds:
             away = set()  # loaded for an answer that ended while the server was looked at
         for index in (self.index, self._raw_index):
             if came_back or (before is not None and before.mark != probe.mark):
-                index.drop(backend, "backend_restarted")
+                index.drop(backend, "backend_restarted", since)
             elif probe.sleeping and not (before and before.sleeping):
-                index.drop(backend, "model_loaded")
+                index.drop(backend, "model_loaded", now)
             for model in index.models(backend):
                 if model.removesuffix(":latest") in away:
-                    index.drop(backend, "model_loaded", model)
+                    index.drop(backend, "model_loaded", now, model)
+
+
+def _explain(compared: Compared | None, record: Record) -> Explain | None:
+    return partial(explanation, compared, record) if compared else None
 
 
 def _decrement(counts: Counter[Any], key: Any) -> None:

@@ -24,10 +24,10 @@ class Sent:
 
 @dataclass(slots=True)
 class Trace:
-    """raw, sent: the same object if the prompt was not edited; edits: by rule; latest: for each backend the time of the last
-    prompt that it had computed when this one began; beside: backends at which another prompt with this beginning was running
-    then; crowded: those at which any other was; mode, rules: of the canonical form, for this request; backend: where it runs
-    now; promised: tokens that the slot there should hold of it, None where slots are not known."""
+    """raw, sent: the same object if the prompt was not edited; edits: by rule; began: monotonic seconds; latest: for each
+    backend the time of the last prompt that it had computed when this one began; beside: backends at which another prompt with
+    this beginning was running then; crowded: those at which any other was; mode, rules: of the canonical form, for this one;
+    backend: where it runs now."""
 
     id: str
     label: str
@@ -39,6 +39,7 @@ class Trace:
     sent: Sent
     edits: Mapping[str, int]
     route: bytes
+    began: float
     mode: Mode
     rules: tuple[str, ...] = ()
     latest: Mapping[str, float] = field(default_factory=dict)

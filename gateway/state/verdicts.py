@@ -52,11 +52,12 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """fields: of the record; compared: what an explanation is made of, None if none is to be; tools_first: what this request
-    told about the model's template, None if nothing."""
+    told about the model's template, None if nothing; missing: the backend did not have what it was believed to."""
 
     fields: dict[str, Any]
     compared: Compared | None
     tools_first: bool | None = None
+    missing: bool = False
 
     @property
     def reason(self) -> Reason | None:
@@ -94,7 +95,8 @@ class Judge:
             "lost_seconds": _cost(seen, verdict) if verdict.reason else None,
         }
         told = None if self.store == "none" else compared
-        return Judged(fields, told, _order(one.chain, near.chain if near else None, found, facts))
+        order = _order(one.chain, near.chain if near else None, found, facts)
+        return Judged(fields, told, order, facts.missing > facts.slack)
 
     def _fingerprint(self, seen: Seen) -> Earlier:
         prompt, trace, chain = seen.sent.prompt, seen.trace, seen.sent.chain

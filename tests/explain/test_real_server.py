@@ -160,6 +160,19 @@ async def test_backend_restarted(lab: Lab) -> None:
     assert told.row["lost_tokens"] > 0.9 * first.row["prompt"]
 
 
+async def test_a_restart_that_nobody_has_seen_yet_is_no_eviction(lab: Lab) -> None:
+    """Asked right behind the restart: the looks at a server are ten seconds apart."""
+    desk, other, head = lab.desk("unseen"), lab.desk("unseen-other"), system("Hedda")
+    first = await begin(desk, head)
+    await begin(other, system("Hilma"))
+    lab.engines["solo"].restart()
+    told = await desk.ask(chat("solo", head, FIRST, answered(first.text), SECOND, tools=TOOLS))
+    assert (told.reason, told.cached, told.explanation["reason"]) == ("backend_restarted", 0, "backend_restarted")
+    again = await desk.ask(chat("solo", head, FIRST, answered(first.text), SECOND, answered(told.text), FIRST, tools=TOOLS))
+    assert again.reason is None
+    assert again.cached > 0.9 * told.row["prompt"]
+
+
 async def test_engine_limit_of_a_model_that_cannot_go_back(lab: Lab) -> None:
     """The newest question is asked in another way again and again. Nothing else is computed in between: no eviction."""
     desk, head = lab.desk("limit"), system("Ida", "Note: " + "every gear is kept in its own tray, " * 60)

@@ -35,13 +35,25 @@ def test_a_backend_that_was_restarted_has_nothing_and_it_is_known_why() -> None:
     index = Index()
     keep(index, talk("a", 2), 1.0)
     keep(index, talk("a", 2), 1.0, THERE)
-    index.drop("one", "backend_restarted")
+    index.drop("one", "backend_restarted", 1.5)
     found = index.match(talk("a", 4), "m")
     assert (found["one"].nodes, found["one"].ever, found["one"].cause) == (0, 3, "backend_restarted")
     assert found["two"].nodes == 3
     keep(index, talk("a", 1), 2.0)
     again = index.match(talk("a", 4), "m")["one"]
     assert (again.nodes, again.ever, again.cause) == (2, 3, "backend_restarted")
+
+
+def test_what_was_used_after_a_loss_that_is_known_late_is_still_there() -> None:
+    index = Index()
+    keep(index, talk("a", 2), 1.0)
+    keep(index, talk("b", 2), 3.0)
+    old = index.match(talk("a", 2), "m")["one"]
+    assert index.cause(old) is None
+    index.drop("one", "backend_restarted", 2.0)
+    assert index.cause(old) == "backend_restarted"
+    found = {name: index.match(talk(name, 2), "m")["one"] for name in "ab"}
+    assert {name: (warm.nodes, warm.cause) for name, warm in found.items()} == {"a": (0, "backend_restarted"), "b": (3, None)}
 
 
 def test_what_was_not_used_since_something_evicted_was_is_gone_too() -> None:
@@ -58,7 +70,7 @@ def test_a_model_that_was_unloaded() -> None:
     index = Index()
     keep(index, talk("a", 2), 1.0)
     keep(index, talk("a", 2), 1.0, Place("one", "n"))
-    index.drop("one", "model_loaded", "m")
+    index.drop("one", "model_loaded", 1.5, "m")
     assert index.match(talk("a", 2), "m")["one"].cause == "model_loaded"
     assert index.match(talk("a", 2), "n")["one"].cause is None
 

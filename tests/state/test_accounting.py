@@ -48,8 +48,10 @@ class Desk:
             kind="main", client=WHO, stream=call.stream, status=status, outcome="ok", ttft=ttft, usage=usage,
             first="content" if status < 400 else None,
         )  # fmt: skip
-        record, explain = self.accounting.settle(record, trace, edited=bool(result and result.edits))
-        return record, explain() if explain else None
+        self.clock.advance(0.1)
+        self.settled = self.accounting.settle(record, trace, edited=bool(result and result.edits))
+        explain = self.settled.explain
+        return self.settled.record, explain() if explain else None
 
 
 def used(cached: int | None, prompt: int = TOKENS, ms: float | None = None) -> Usage:
@@ -181,3 +183,36 @@ def test_another_question_after_the_same_system_text_is_no_change() -> None:
     desk.ask(chat("m", PROMPT, said("One question. " * 60)), used(0))
     record, _ = desk.ask(chat("m", PROMPT, said("Another matter. " * 60)), used(150))
     assert (record.reason, record.lost_tokens) == (None, None)
+
+
+@pytest.mark.parametrize(("mark", "reason", "expected"), [("y", "backend_restarted", 0), ("x", "unknown", TOKENS - 1)])
+def test_a_restart_between_two_looks_is_told_by_the_second(mark: str, reason: str, expected: int) -> None:
+    """What was computed since is still there, what was before is not."""
+    desk = Desk()
+    desk.accounting.on_event(BackendProbed("one", Probe("llamacpp", up=True, mark="x"), 0.01))
+    other = chat("m", system("Tove"), said("Hi"))
+    desk.ask(chat("m", PROMPT, said("Hi")), used(0))
+    desk.ask(other, used(0))
+    desk.ask(other, used(TOKENS - 1))
+    desk.ask(chat("m", PROMPT, said("Hi")), used(0))
+    settled = desk.settled
+    assert settled.doubt is not None
+    desk.clock.advance(1.0)
+    desk.accounting.on_event(BackendProbed("one", Probe("llamacpp", up=True, mark=mark), 0.01))
+    told = desk.accounting.review(settled)
+    assert told.doubt is None
+    assert told.explain is not None
+    found = "evicted" if reason == "unknown" else reason
+    assert (told.record.reason, told.explain()["reason"]) == (found, found)
+    again, _ = desk.ask(chat("m", PROMPT, said("Hi")), used(TOKENS - 1))
+    assert (again.reason, again.expected) == (None, TOKENS - 1)
+    lost, _ = desk.ask(other, used(0))
+    assert lost.expected == expected
+
+
+def test_where_a_look_would_tell_nothing_there_is_no_doubt() -> None:
+    desk = Desk()
+    desk.accounting.on_event(BackendProbed("one", Probe("ollama", up=True), 0.01))
+    desk.ask(chat("m", PROMPT, said("Hi")), used(0))
+    record, _ = desk.ask(chat("m", PROMPT, said("Hi")), used(0))
+    assert (record.reason, desk.settled.doubt) == ("unknown", None)
