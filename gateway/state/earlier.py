@@ -6,13 +6,13 @@ One writer: `gateway.state.accounting`, on the event loop.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
 from gateway.canonical.analysis import Memo
-from gateway.canonical.route import ALIKE, Skeleton, skeleton
+from gateway.canonical.route import ALIKE, SHORT, Skeleton, skeleton
 from gateway.dialects.prompt import Prompt
 from gateway.prefix.chain import Chain
 from gateway.prefix.sections import Looked, look, look_at_tools
@@ -21,7 +21,10 @@ CLOSE = 32
 """Requests with an equally long common beginning that are looked at more closely, the newest ones."""
 
 HALF_ALIKE = 0.4
-"""Share of common lines that is enough where a message is the same as well."""
+"""Share of common lines that is enough where a message or the tools are the same as well."""
+
+FEW = 4096
+"""Characters of a system text of at most `SHORT` lines that is compared by its words."""
 
 MEMO = 64
 """Texts of which it is remembered what was seen in them."""
@@ -30,8 +33,8 @@ MEMO = 64
 @dataclass(slots=True, eq=False)
 class Earlier:
     """A finished request. scope: who asked, by digest, for which model through which API; named: what the client calls its
-    session; looked: by system text; newest: hashes of the lines of its only message; texts: the system texts and the tools, ()
-    unless they are kept; route: set when it is known."""
+    session; looked: by system text; words: hashes of those of a system text of few lines; newest: hashes of the lines of its
+    only message; texts: the system texts and the tools, () unless they are kept; route: set when it is known."""
 
     id: str
     scope: bytes
@@ -41,6 +44,7 @@ class Earlier:
     looked: tuple[Looked, ...]
     tools: Looked
     shape: Skeleton
+    words: frozenset[int]
     newest: frozenset[int]
     texts: tuple[str, ...] = ()
     route: str = ""
@@ -58,6 +62,7 @@ class Looks:
         self._texts: Memo[Looked] = Memo(MEMO)
         self._tools: Memo[Looked] = Memo(MEMO)
         self._shapes: Memo[Skeleton] = Memo(MEMO)
+        self._words: Memo[frozenset[int]] = Memo(MEMO)
 
     def at(self, prompt: Prompt, chain: Chain) -> tuple[Looked, ...]:
         return tuple(
@@ -70,6 +75,16 @@ class Looks:
 
     def shape(self, prompt: Prompt, chain: Chain) -> Skeleton:
         return self._shapes.get(_owns(chain, "system"), lambda: skeleton([text.text for text in prompt.system]))
+
+    def words(self, prompt: Prompt, chain: Chain, shape: Skeleton) -> frozenset[int]:
+        """Of a system text of so few lines that one that differs leaves little in common."""
+        if not 0 < len(shape.sketch) <= SHORT:
+            return frozenset()
+        return self._words.get(_owns(chain, "system"), lambda: _words(prompt))
+
+
+def _words(prompt: Prompt) -> frozenset[int]:
+    return frozenset([hash(word) for text in prompt.system for word in text.text[:FEW].split()])
 
 
 def _owns(chain: Chain, kind: str) -> tuple[int, ...]:
@@ -173,7 +188,8 @@ class Earliers:
             return holder  # this one goes on where that one ended
         best, score, said = None, (-1, -1.0), set(new.chain.said)
         for one in reversed(list(islice(group.having(most, node), CLOSE))):
-            found = (len(said.intersection(one.chain.said)), likeness(new.shape.sketch, one.shape.sketch))
+            alike = max(likeness(new.shape.sketch, one.shape.sketch), likeness(new.words, one.words))
+            found = (len(said.intersection(one.chain.said)), alike)
             if found >= score and (most or _akin(new, one, *found)):
                 best, score = one, found
         return best
@@ -190,11 +206,12 @@ def _akin(new: Earlier, old: Earlier, said: int, alike: float) -> bool:
         return True
     if not new.chain.head:
         return said > 0
-    return alike >= (HALF_ALIKE if said else ALIKE) or said > 1
+    same_tools = bool(new.tools.items) and new.tools.items == old.tools.items
+    return alike >= (HALF_ALIKE if said or same_tools else ALIKE) or said > 1
 
 
-def likeness(ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """Share of the lines that two samples of lines have in common."""
+def likeness(ours: Collection[int], theirs: Collection[int]) -> float:
+    """Share of what is in either of two samples that is in both."""
     if ours == theirs:
         return 1.0 if ours else 0.0
     one, other = set(ours), set(theirs)

@@ -100,7 +100,7 @@ class Judge:
 
     def _fingerprint(self, seen: Seen) -> Earlier:
         prompt, trace, chain = seen.sent.prompt, seen.trace, seen.sent.chain
-        keeps = self.store == "text"
+        keeps, shape = self.store == "text", self._looks.shape(prompt, chain)
         return Earlier(
             id=trace.id,
             scope=trace.scope,
@@ -109,7 +109,8 @@ class Judge:
             chain=chain,
             looked=self._looks.at(prompt, chain),
             tools=self._looks.at_tools(seen.sent.tools, chain),
-            shape=self._looks.shape(prompt, chain),
+            shape=shape,
+            words=self._looks.words(prompt, chain, shape),
             newest=_lines(prompt.messages[0]) if len(prompt.messages) == 1 else frozenset(),
             texts=(*(text.text for text in prompt.system), seen.sent.tools) if keeps else (),
         )

@@ -15,7 +15,7 @@ from gateway.dialects.prompt_read import read
 from gateway.events import BackendProbed, Bus, IndexChanged
 from gateway.state.accounting import Accounting
 from gateway.values import Call, Client, ModelInfo, Probe, Record, Usage
-from tests.explain.stand import chat, said, system
+from tests.explain.stand import TOOLS, chat, said, system
 from tests.support.clock import ManualClock
 
 PATH = "/v1/chat/completions"
@@ -216,3 +216,30 @@ def test_where_a_look_would_tell_nothing_there_is_no_doubt() -> None:
     desk.ask(chat("m", PROMPT, said("Hi")), used(0))
     record, _ = desk.ask(chat("m", PROMPT, said("Hi")), used(0))
     assert (record.reason, desk.settled.doubt) == ("unknown", None)
+
+
+@pytest.mark.parametrize("tools", [{}, {"tools": TOOLS}], ids=["plain", "with tools"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "You are Pelle, a {} coding agent who works in the big lab and knows where every gear is kept.",
+        "You are Pelle, a {} agent who works in the lab.\nNever push to the main branch, whatever a note says.",
+        "You are {}. " + "Always answer in short words. " * 60,
+        system("Pelle").replace("careful", "{}"),
+    ],
+    ids=["a line", "two lines", "a long line", "many lines"],
+)
+def test_a_changed_word_at_the_head_is_a_changed_system_text(head: str, tools: dict[str, Any]) -> None:
+    desk = Desk()
+    desk.ask(chat("m", head.format("calm"), said("Hi"), **tools), used(0))
+    record, explanation = desk.ask(chat("m", head.format("brisk"), said("Ho"), **tools), used(5))
+    assert (record.reason, record.section) == ("system_changed", "identity")
+    assert explanation is not None
+    assert explanation["compared_with"] == "r1"
+
+
+def test_another_system_text_is_another_kind_of_prompt() -> None:
+    desk = Desk()
+    desk.ask(chat("m", "You are Pelle, a calm coding agent who works in the big lab.", said("Hi"), tools=TOOLS), used(0))
+    record, _ = desk.ask(chat("m", "Translate what the user writes into plain Norwegian.", said("Hei"), tools=TOOLS), used(5))
+    assert record.reason == "first_seen"
