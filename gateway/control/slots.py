@@ -19,7 +19,10 @@ from gateway.control.probe import control_of
 from gateway.control.supervise import Supervisor
 from gateway.dispatch.upstream import Address
 from gateway.errors import Unreachable
-from gateway.events import Bus, RequestLeft, RequestStarted
+from gateway.events import BackendProbed, Bus, RequestLeft, RequestStarted
+from gateway.routing.board import Mode
+from gateway.state import slot_rows
+from gateway.state.slot_rows import Rows
 
 log = logging.getLogger("warmgate.slots")
 
@@ -53,6 +56,10 @@ class Seating(Protocol):
 
     def saw_slots(self, backend: str, rows: list[dict[str, Any]], asked: float | None = None) -> None: ...
 
+    def unmet(self, backend: str) -> tuple[int, ...]: ...
+
+    def met(self, backend: str, rows: Rows, mode: Mode, cache: bool | None) -> None: ...
+
     def try_slot(self, backend: str) -> int | None: ...
 
     def end_try(self, backend: str, cache: bool | None) -> None: ...
@@ -66,7 +73,7 @@ class SlotPoller:
     def __init__(self, seats: Seating, bus: Bus, clock: Clock, supervisor: Supervisor):
         self._seats, self._clock, self._supervisor = seats, clock, supervisor
         self._watched: dict[str, tuple[Backend, Watch]] = {}
-        bus.subscribe(self._on_event, RequestStarted, RequestLeft)
+        bus.subscribe(self._on_event, BackendProbed, RequestStarted, RequestLeft)
 
     async def apply(self, backends: Mapping[str, Backend], addresses: Mapping[str, Address]) -> None:
         """Look at these backends and no others."""
@@ -80,9 +87,18 @@ class SlotPoller:
                 self._watched[name] = config, watch
                 self._supervisor.start(f"slots {name}", watch.run)
 
+    async def first_look(self, seconds: float) -> None:
+        """Wait until what can be found out about each server was, or so long."""
+        end = self._clock.now() + seconds
+        while self._clock.now() < end and any(
+            self._seats.unmet(name) and not watch.met for name, (_, watch) in self._watched.items()
+        ):
+            await asyncio.sleep(0.01)
+
     def _on_event(self, event: object) -> None:
-        if isinstance(event, RequestStarted | RequestLeft) and event.backend in self._watched:
-            self._watched[event.backend][1].wake()
+        name = event.name if isinstance(event, BackendProbed) else getattr(event, "backend", "")
+        if name in self._watched:
+            self._watched[name][1].wake()
 
 
 class Watch:
@@ -94,6 +110,7 @@ class Watch:
         self._woken = asyncio.Event()
         self._looked = float("-inf")
         self._bad = 0
+        self.met = False  # it was tried to find out what becomes of its idle slots
 
     def wake(self) -> None:
         """A request has begun or ended."""
@@ -105,6 +122,7 @@ class Watch:
             while True:
                 await self._woken.wait()
                 self._woken.clear()
+                await self.meet(control)
                 while self._seats.watches(self._name):
                     await asyncio.sleep(max(SOON, self._looked + EVERY - self._clock.now()))
                     if self._seats.watches(self._name):
@@ -112,6 +130,56 @@ class Watch:
                         await self._try(control)
         finally:
             await control.close()
+
+    async def meet(self, control: Control) -> None:
+        """Find out what becomes of the idle slots of a server that was just started, before anybody asks it for anything:
+        requests that begin alike all go to one slot, so that traffic alone may never show it."""
+        own = self._seats.unmet(self._name)
+        if not own:
+            return
+        try:
+            rows = await self._rows(control)
+            if rows is None or any(row.busy for row in rows.values()):
+                return
+            holding = sum(row.tokens > 0 for row in rows.values())
+            if not holding and rows:
+                await self._run_words(control, own)
+            elif holding > 1 or len(rows) == 1:
+                self._seats.met(self._name, rows, "kept", None)
+        except Unreachable as error:
+            log.debug("backend %s: what becomes of its slots could not be found out: %s", self._name, error)
+        finally:
+            self.met = True
+
+    async def _run_words(self, control: Control, own: tuple[int, ...]) -> None:
+        """All slots are empty: a few words in one, then others in another, show whether the first keeps its own; what comes
+        again after something else tells of a cache besides the slots. Raises Unreachable."""
+        first, last = own[0], own[-1]
+        found = await self._words(control, TRIED[0], first)
+        found = await self._words(control, TRIED[1], last)
+        rows = await self._rows(control)
+        if rows is None:
+            return
+        kept = first == last or (first in rows and rows[first].tokens > 0)
+        for prompt in (TRIED[0], TRIED[1]) if kept else ():
+            found = await self._words(control, prompt, last)
+        cache = found >= FOUND if kept and found is not None else None if kept else True
+        rows = await self._rows(control)
+        if rows is not None:
+            self._seats.met(self._name, rows, "kept" if kept else "emptied", cache)
+
+    async def _words(self, control: Control, prompt: str, slot: int) -> int | None:
+        """Run them in a slot. Returns how many were found there, or in a cache."""
+        body = {"prompt": prompt, "n_predict": 1, "id_slot": slot, "cache_prompt": True}
+        found = (await control.post("/completion", body, PATIENCE)).field("timings", "cache_n")
+        return found if isinstance(found, int) else None
+
+    async def _rows(self, control: Control) -> Rows | None:
+        """What `/slots` shows, None where that is no list of slots. Raises Unreachable."""
+        answer = await control.get("/slots", SLOW)
+        if not (answer.ok and isinstance(answer.body, list)):
+            return None
+        return slot_rows.read([row for row in answer.body if isinstance(row, dict)])
 
     async def _try(self, control: Control) -> None:
         """Run a few words in an empty slot, if that is needed. The next look shows what became of the other slots; what the
@@ -122,8 +190,7 @@ class Watch:
         found: Any = None
         try:
             for prompt in TRIED:
-                body = {"prompt": prompt, "n_predict": 1, "id_slot": slot, "cache_prompt": True}
-                found = (await control.post("/completion", body, PATIENCE)).field("timings", "cache_n")
+                found = await self._words(control, prompt, slot)
         except Unreachable as error:
             log.debug("backend %s: a slot could not be tried: %s", self._name, error)
             found = None

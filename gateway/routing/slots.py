@@ -66,7 +66,11 @@ def _see(slot: Slot, chain: Chain | None, head: int, ratio: float) -> Seen:
 
 
 def _sacrifices(sight: Sight, slots: list[Seen]) -> Iterator[Seen]:
-    """For each length of the prompt that slots hold, the one of them to overwrite."""
+    """For each length of the prompt that slots hold, the one of them to overwrite. A side request comes with a conversation,
+    whose next turn is near: it never takes the slot of the newest one while there is another."""
+    if sight.ask.side and len(slots) > 1:
+        newest = max((one for one in slots if one.slot.held and not one.slot.held.side), key=_used, default=None)
+        slots = [one for one in slots if one is not newest]
     for tokens in {one.tokens for one in slots}:
         yield _sacrifice(sight, [one for one in slots if one.tokens == tokens])
 

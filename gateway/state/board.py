@@ -24,13 +24,14 @@ from gateway.events import (
     RequestStarted,
 )
 from gateway.prefix.chain import STEP, Chain
-from gateway.routing.board import Ask, Board, Choice, Engine, Running, Slot, Snapshot
+from gateway.routing.board import Ask, Board, Choice, Engine, Mode, Running, Slot, Snapshot
 from gateway.state import slot_look, slot_rows
 from gateway.state.content import Content, following
 from gateway.state.engines import Engines, Rates
 from gateway.state.leases import Lease
 from gateway.state.shown import shown
 from gateway.state.slot_look import Look
+from gateway.state.slot_rows import Rows
 from gateway.state.slot_server import Ended, Server
 from gateway.values import Probe, Usage
 
@@ -211,6 +212,26 @@ class Seats:
         if server.probe is None or server.probe.sleeping:
             return False
         return bool(server.open or server.drains or server.unlooked)
+
+    def unmet(self, backend: str) -> tuple[int, ...]:
+        """The slots of ours on a server that nobody uses and of which nothing was seen yet; () where nothing is to be found out
+        about them, or a look would wake it."""
+        server = self._engines.servers.get(backend)
+        if server is None or server.blind or not server.up or server.open or server.trust.looked:
+            return ()
+        return () if server.probe is None or server.probe.sleeping else server.own
+
+    def met(self, backend: str, rows: Rows, mode: Mode, cache: bool | None) -> None:
+        """What was found out about a server before anybody asked it for anything. rows: of the last look at its slots; cache:
+        whether it has one besides them, None if that did not show."""
+        server = self._engines.servers.get(backend)
+        if server is None or rows.keys() != set(range(server.total)):
+            return
+        server.mode, server.shared, server.tried = mode, mode == "emptied", True
+        server.rows, server.tasks, server.unseen = dict(rows), 0, 0
+        server.trust.looked, server.trust.has_cache = True, cache
+        log.info("backend %s: %s", backend, MODES[mode])
+        self._refresh(server)
 
     def try_slot(self, backend: str) -> int | None:
         """A slot in which the gateway may run a few words to see what becomes of the others, None if there is no need or
