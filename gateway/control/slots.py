@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.backends.control import Answer, Control
@@ -23,6 +23,7 @@ from gateway.events import BackendProbed, Bus, RequestLeft, RequestStarted
 from gateway.routing.board import Mode
 from gateway.state import slot_rows
 from gateway.state.slot_rows import Rows
+from gateway.values import Probe
 
 log = logging.getLogger("warmgate.slots")
 
@@ -33,9 +34,9 @@ SLOW = 1.0  # seconds from which on a look is a slow one
 TRIES = 3  # slow or broken looks in a row that are enough
 
 TRIED = (
-    "one two three four five six seven eight nine ten eleven twelve",
-    "red green blue yellow black white brown purple orange grey pink gold",
-    "one two three four five six seven eight nine ten eleven twelve",
+    "one two three four five six seven eight",
+    "red green blue yellow black white brown gold",
+    "one two three four five six seven eight",
 )
 """Prompts with nothing in common but what a server puts before every prompt, and the first one again."""
 
@@ -58,7 +59,7 @@ class Seating(Protocol):
 
     def unmet(self, backend: str) -> tuple[int, ...]: ...
 
-    def met(self, backend: str, rows: Rows, mode: Mode, cache: bool | None) -> None: ...
+    def met(self, backend: str, rows: Rows, mode: Mode, cache: bool | None, used: Sequence[int] = ()) -> None: ...
 
     def try_slot(self, backend: str) -> int | None: ...
 
@@ -86,6 +87,7 @@ class SlotPoller:
                 watch = Watch(name, config, addresses[name], self._seats, self._clock)
                 self._watched[name] = config, watch
                 self._supervisor.start(f"slots {name}", watch.run)
+                watch.wake()  # it may have been seen already
 
     async def first_look(self, seconds: float) -> None:
         """Wait until what can be found out about each server was, or so long."""
@@ -97,8 +99,12 @@ class SlotPoller:
 
     def _on_event(self, event: object) -> None:
         name = event.name if isinstance(event, BackendProbed) else getattr(event, "backend", "")
-        if name in self._watched:
-            self._watched[name][1].wake()
+        if name not in self._watched:
+            return
+        watch = self._watched[name][1]
+        if isinstance(event, BackendProbed):
+            watch.sees(event.probe)
+        watch.wake()
 
 
 class Watch:
@@ -110,7 +116,13 @@ class Watch:
         self._woken = asyncio.Event()
         self._looked = float("-inf")
         self._bad = 0
-        self.met = False  # it was tried to find out what becomes of its idle slots
+        self.met = False  # it was tried to find out what becomes of the idle slots of this process
+        self._process: tuple[bool, str | None] | None = None
+
+    def sees(self, probe: Probe) -> None:
+        """A look at the server itself: another process is met anew."""
+        if self._process != (probe.up, probe.mark):
+            self._process, self.met = (probe.up, probe.mark), False
 
     def wake(self) -> None:
         """A request has begun or ended."""
@@ -135,14 +147,14 @@ class Watch:
         """Find out what becomes of the idle slots of a server that was just started, before anybody asks it for anything:
         requests that begin alike all go to one slot, so that traffic alone may never show it."""
         own = self._seats.unmet(self._name)
-        if not own:
+        if not own or self.met:
             return
         try:
             rows = await self._rows(control)
             if rows is None or any(row.busy for row in rows.values()):
                 return
             holding = sum(row.tokens > 0 for row in rows.values())
-            if not holding and rows:
+            if not holding and (len(own) > 1 or len(rows) == 1):
                 await self._run_words(control, own)
             elif holding > 1 or len(rows) == 1:
                 self._seats.met(self._name, rows, "kept", None)
@@ -155,18 +167,23 @@ class Watch:
         """All slots are empty: a few words in one, then others in another, show whether the first keeps its own; what comes
         again after something else tells of a cache besides the slots. Raises Unreachable."""
         first, last = own[0], own[-1]
-        found = await self._words(control, TRIED[0], first)
-        found = await self._words(control, TRIED[1], last)
+        found, rows = None, None
+        for slot, prompt in ((first, TRIED[0]), (last, TRIED[1])):
+            if not self._seats.unmet(self._name):  # somebody has come
+                return
+            found = await self._words(control, prompt, slot)
         rows = await self._rows(control)
         if rows is None:
             return
         kept = first == last or (first in rows and rows[first].tokens > 0)
-        for prompt in (TRIED[0], TRIED[1]) if kept else ():
+        for prompt in TRIED[: len({first, last})] if kept else ():
+            if not self._seats.unmet(self._name):
+                return
             found = await self._words(control, prompt, last)
-        cache = found >= FOUND if kept and found is not None else None if kept else True
+        cache = (found >= FOUND if found is not None else None) if kept else True
         rows = await self._rows(control)
-        if rows is not None:
-            self._seats.met(self._name, rows, "kept" if kept else "emptied", cache)
+        if rows is not None and self._seats.unmet(self._name):
+            self._seats.met(self._name, rows, "kept" if kept else "emptied", cache, (first, last))
 
     async def _words(self, control: Control, prompt: str, slot: int) -> int | None:
         """Run them in a slot. Returns how many were found there, or in a cache."""
@@ -176,6 +193,7 @@ class Watch:
 
     async def _rows(self, control: Control) -> Rows | None:
         """What `/slots` shows, None where that is no list of slots. Raises Unreachable."""
+        self._looked = self._clock.now()
         answer = await control.get("/slots", SLOW)
         if not (answer.ok and isinstance(answer.body, list)):
             return None

@@ -77,7 +77,7 @@ def body_for(call: Call, target: Target, kind: Kind, slot: int | None = None) ->
     """The client's bytes, but for a model name that is an alias, the slot that it gets, a request for token counts where none
     would come, and one to use the cache where that must be asked for."""
     fields = {}
-    if slot is not None and call.path in kind.pins:
+    if slot is not None and call.path in kind.pins and "id_slot" not in (call.body or ()):
         fields["id_slot"] = orjson.dumps(slot)
     if options := _usage_options(call, kind):
         fields["stream_options"] = options

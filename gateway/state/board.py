@@ -221,14 +221,16 @@ class Seats:
             return ()
         return () if server.probe is None or server.probe.sleeping else server.own
 
-    def met(self, backend: str, rows: Rows, mode: Mode, cache: bool | None) -> None:
+    def met(self, backend: str, rows: Rows, mode: Mode, cache: bool | None, used: Sequence[int] = ()) -> None:
         """What was found out about a server before anybody asked it for anything. rows: of the last look at its slots; cache:
-        whether it has one besides them, None if that did not show."""
+        whether it has one besides them, None if that did not show; used: slots in which something was run, the last one last.
+        """
         server = self._engines.servers.get(backend)
         if server is None or rows.keys() != set(range(server.total)):
             return
         server.mode, server.shared, server.tried = mode, mode == "emptied", True
         server.rows, server.tasks, server.unseen = dict(rows), 0, 0
+        server.shadow.used.update({number: self._clock.now() + at * 1e-6 for at, number in enumerate(used)})
         server.trust.looked, server.trust.has_cache = True, cache
         log.info("backend %s: %s", backend, MODES[mode])
         self._refresh(server)

@@ -56,6 +56,7 @@ class Desk:
 
     async def watch(self) -> None:
         await self.poller.apply({"llama": self.config}, {"llama": address_of(self.config)})
+        await self.poller.first_look(3.0)
 
     def begin(self, prompt: Prompt, pin: int | None = None) -> int:
         number, target = next(self.numbers), Target("llama", None)
@@ -132,7 +133,6 @@ async def test_the_mode_is_found_by_two_requests(
         await front.probed()
         await front.watch()
         assert len(front.engine.slots) == count
-        assert not front.engine.pins
         for name in ("ada", "bo"):
             await front.ask(server, talk(name))
             await asyncio.sleep(0.05)
@@ -140,7 +140,9 @@ async def test_the_mode_is_found_by_two_requests(
         assert front.engine.mode == mode
         assert front.engine.pins == (mode == "kept")
         rows = {row["id"]: row.get("n_prompt_tokens", 0) for row in server.get("/slots")}
-        assert {slot.number: slot.held.tokens if slot.held else 0 for slot in front.engine.slots} == rows
+        believed = [slot.held.tokens if slot.held else 0 for slot in front.engine.slots]
+        few = 40  # tokens of the words that were run when it was met
+        assert believed == [tokens if tokens > few else 0 for _, tokens in sorted(rows.items())]
 
 
 @needs_engine
@@ -224,6 +226,7 @@ async def test_somebody_else_is_noticed_and_ends_pinning(start_engine: StartEngi
         for name in ("ada", "bo"):
             await front.ask(server, talk(name))
         await front.until(lambda: front.engine.pins)
+        await asyncio.sleep(module.EVERY + 0.5)  # what was its own has been looked at
         for _ in range(2):
             await asyncio.to_thread(server.post, CHAT, body(talk("stranger"), 4, 0))
             await asyncio.to_thread(server.post, CHAT, body(talk("other"), 4, 1))
@@ -284,6 +287,7 @@ async def odd() -> AsyncIterator[tuple[Odd, Desk]]:
         async with desk(f"http://127.0.0.1:{port}") as front:
             await front.probed(UP)
             await front.watch()
+            server.looks.clear()  # those of the meeting
             yield server, front
     finally:
         await runner.cleanup()

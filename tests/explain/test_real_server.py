@@ -135,7 +135,8 @@ async def test_evicted_by_another_client(lab: Lab) -> None:
     await other.ask(chat("solo", "", said("Nothing in common with the others: " + "words, " * 300)))
     told = await desk.ask(chat("solo", system("Frida"), FIRST, answered(first.text), SECOND, tools=TOOLS))
     assert told.reason == "evicted"
-    assert told.row["expected"] > 0.9 * first.row["prompt"] > told.cached
+    assert told.row["expected"] < 64, "what the slot holds now is known"
+    assert told.row["lost_tokens"] > 0.9 * first.row["prompt"] > told.cached
     assert told.row["section"] is None
     is_consistent(told)
 
@@ -156,7 +157,8 @@ async def test_backend_restarted(lab: Lab) -> None:
     lab.engines["solo"].restart()
     await looked_at(lab.gateway, "solo", since=time.time())
     told = await desk.ask(chat("solo", head, FIRST, answered(first.text), SECOND, tools=TOOLS))
-    assert (told.reason, told.cached, told.row["expected"]) == ("backend_restarted", 0, 0)
+    assert (told.reason, told.cached) == ("backend_restarted", 0)
+    assert told.row["expected"] <= 1
     assert told.row["lost_tokens"] > 0.9 * first.row["prompt"]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.slots.players import CHAT, DIALECTS, MESSAGES, Dialect, Got, Played, Player, ask
+from tests.slots.players import CHAT, DIALECTS, MESSAGES, Dialect, Got, Player, ask
 from tests.slots.scenes import Agent, Side, Turn, at_once, in_turn, prose
 from tests.slots.stand import Mode, Tapped, lab, row, tapped
 from tests.slots.tap import Handler, Tap
@@ -102,14 +102,14 @@ async def test_e03_the_largest_of_five_agents_keeps_its_slot(stage: Stage) -> No
     assert played.prefilled < 0.75 * played.prompt, "as the server alone would"
 
 
-async def test_e03_two_agents_with_one_head_do_not_take_each_others_slot(stage: Stage) -> None:
-    """The server alone gives the second the first one's slot, every time: they have more than a tenth in common. Here it may do
-    so once, for what it saves."""
+async def test_e03_two_agents_with_one_head_keep_at_least_that_head(stage: Stage) -> None:
+    """The server alone gives the second the first one's slot, every time: they have more than a tenth in common. Without a cache
+    in memory that is what costs least at each turn, so they go on in one slot; what they have in common is never read again."""
     cast = [Agent(name, 900, question=400, prefix="lab") for name in ("ann", "bob")]
     async with stage(TWO) as on:
         await learn_the_mode(on)
         played = await on.player(CHAT).play([[Turn(agent)] for _ in range(4) for agent in cast])
-    assert Played(played.answers[2:]).kept >= 0.98, str(played)
+    assert all(got.cached > 0.98 * 1047 for got in played.answers[1:]), str(played)
 
 
 # E05: pinned to a slot that is empty
