@@ -103,8 +103,8 @@ async def test_e03_the_largest_of_five_agents_keeps_its_slot(stage: Stage) -> No
 
 
 async def test_e03_two_agents_with_one_head_keep_at_least_that_head(stage: Stage) -> None:
-    """The server alone gives the second the first one's slot, every time: they have more than a tenth in common. Without a cache
-    in memory that is what costs least at each turn, so they go on in one slot; what they have in common is never read again."""
+    """The server alone gives the second the first one's slot, every time: they have more than a tenth in common. Without a
+    cache in memory that costs least at each turn, so they go on in one slot; what they have in common is never read again."""
     cast = [Agent(name, 900, question=400, prefix="lab") for name in ("ann", "bob")]
     async with stage(TWO) as on:
         await learn_the_mode(on)
