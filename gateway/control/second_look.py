@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from gateway.clock import Clock
 from gateway.events import BackendProbed
-from gateway.state.accounting import Accounting, Settled
+from gateway.state.accounting import Accounting
 from gateway.state.fleet import Fleet
+from gateway.state.settled import Settled
 
 PATIENCE = 2.0
 """Seconds after which a request is recorded as it was judged first."""

@@ -31,13 +31,14 @@ from gateway.routing.order import order
 from gateway.routing.place import choose
 from gateway.server import guard
 from gateway.server.stable import Stabilizer, Stable
-from gateway.state.accounting import Accounting, Settled
+from gateway.state.accounting import Accounting
 from gateway.state.board import Seats
 from gateway.state.fleet import BackendState, Fleet
 from gateway.state.log import Log
 from gateway.state.memory import Memory
 from gateway.state.requests import Requests
 from gateway.state.residency import Residency
+from gateway.state.settled import Settled
 from gateway.values import Call, Client, Target
 
 MAX_ID = 128  # characters of a request id that a client may bring

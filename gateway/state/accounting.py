@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any, Literal
 
 import orjson
@@ -29,11 +28,11 @@ from gateway.prefix.index import Index, Place, Warm
 from gateway.prefix.message import dump
 from gateway.prefix.nodes import Nodes
 from gateway.state.earlier import Earliers
-from gateway.state.explained import Compared, explanation
 from gateway.state.rates import Rate, Ratio
+from gateway.state.settled import UNSURE, Doubt, Settled, explain_later
 from gateway.state.trace import Sent, Trace
 from gateway.state.verdicts import Judge, Seen, expected
-from gateway.values import Call, Probe, Reason, Record, Usage
+from gateway.values import Call, Probe, Record, Usage
 
 log = logging.getLogger("warmgate.prefix")
 
@@ -48,31 +47,6 @@ MODELS = 64
 
 MEMO = 64
 """Clients and lists of tools that are known again."""
-
-Explain = Callable[[], dict[str, Any]]
-"""Makes the explanation of a request when somebody asks for it."""
-
-UNSURE: frozenset[Reason | None] = frozenset({"evicted", "slot_moved", "engine_limit", "unknown", "side_request"})
-"""Why a backend has less than it was believed to, as long as nobody has seen that it is another process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """A backend may have been restarted since it was looked at last. warm: what it was believed to hold; compared: what the
-    explanation is made of."""
-
-    warm: Warm
-    compared: Compared | None
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """A request that has ended. explain: makes its explanation, None if there was no prompt that could be compared; doubt:
-    worth another look at the backend before this is told."""
-
-    record: Record
-    explain: Explain | None = None
-    doubt: Doubt | None = None
 
 
 class Accounting:
@@ -227,7 +201,7 @@ class Accounting:
             record = replace(record, reason=cause)
         elif record.reason == "evicted" and not record.usage.cached:
             self.index.evicted(warm)
-        return Settled(record, _explain(settled.doubt.compared, record))
+        return Settled(record, explain_later(settled.doubt.compared, record))
 
     def _settle(self, record: Record, trace: Trace, edited: bool) -> Settled:
         sent = trace.went_out(edited) if trace.edits else trace.sent
@@ -248,7 +222,7 @@ class Accounting:
         record = replace(record, session=trace.session, edits=edits, usage=usage, saved=saved, **judged.fields)
         if trace.promised is not None:
             record = replace(record, expected=max(0, min(trace.promised, (usage.prompt or trace.promised + 1) - 1)))
-        settled = Settled(record, _explain(judged.compared, record))
+        settled = Settled(record, explain_later(judged.compared, record))
         if warm is None or warm.cause is not None or not judged.missing or judged.reason not in UNSURE:
             return settled
         settled = replace(settled, doubt=Doubt(warm, judged.compared))
@@ -369,10 +343,6 @@ class Accounting:
             for model in index.models(backend):
                 if model.removesuffix(":latest") in away:
                     index.drop(backend, "model_loaded", now, model)
-
-
-def _explain(compared: Compared | None, record: Record) -> Explain | None:
-    return partial(explanation, compared, record) if compared else None
 
 
 def _decrement(counts: Counter[Any], key: Any) -> None:
