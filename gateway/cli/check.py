@@ -14,6 +14,7 @@ import click
 from gateway import config as configuration
 from gateway.cli import _live
 from gateway.config import Config, InvalidConfig
+from gateway.control.pin_files import PinProblem, read_pin
 from gateway.errors import ConfigError
 
 
@@ -52,7 +53,19 @@ def facts(config: Config) -> dict[str, object]:
         "admin": {"address": str(config.admin.listen), "token": bool(config.admin.token)},
         "backends": backends,
         "models": shown["models"],
+        **({"pins": [{"name": name, "problem": problem} for name, problem in pins(config)]} if config.warmup.pins else {}),
     }
+
+
+def pins(config: Config) -> Iterator[tuple[str, str | None]]:
+    """The prefixes that are given, and why one cannot be read ahead: that stops it, not the gateway."""
+    for settings in config.warmup.pins:
+        try:
+            read_pin(settings)
+        except PinProblem as problem:
+            yield settings.name, str(problem)
+        else:
+            yield settings.name, None
 
 
 def lines(config: Config) -> Iterator[str]:
@@ -67,6 +80,8 @@ def lines(config: Config) -> Iterator[str]:
     for name, model in config.models.items():
         aliases = f" (also {', '.join(model.aliases)})" if model.aliases else ""
         yield f"model    {name}{aliases} -> {', '.join(model.targets) or 'wherever it is found'}"
+    for name, problem in pins(config):
+        yield f"pin      {name}: it will not be read ahead: {problem}" if problem else f"pin      {name}"
 
 
 def problems(name: str, error: ConfigError) -> dict[str, object]:

@@ -45,6 +45,8 @@ def _request(settings: Settings) -> dict[str, Any]:
     request: dict[str, Any] = {}
     if settings.system_file:
         text = _read(settings, settings.system_file).decode("utf-8", "replace").strip()
+        if not text:
+            raise PinProblem(f"warmup.pins: {settings.name}: there is no system text in {settings.system_file}")
         request |= SYSTEM[settings.path](text)
     if settings.tools_file:
         tools = _json(settings, settings.tools_file)
@@ -62,7 +64,7 @@ SYSTEM: dict[str, Callable[[str], dict[str, Any]]] = {
     "/v1/chat/completions": _messages,
     "/api/chat": _messages,
     "/v1/messages": lambda text: {"system": text},
-    "/v1/responses": lambda text: {"instructions": text},
+    "/v1/responses": lambda text: {"instructions": text, "input": "."},
 }
 """Where each API has its system text."""
 

@@ -171,6 +171,8 @@ class Reader:
         head, place = self._head(pin), self._place(pin, backend)
         if head is None or place is None:
             return Done("failed", problem="its request cannot be read, or its model has no backend any more")
+        if problem := self._too_long(pin, place):
+            return Done("failed", problem=problem)
         flight = Flight(f"warm-{pin.name}", US, self._gateway.clock, pin.path, head.call.dialect, pin.model, head.label, KIND)
         flight.read, computed = flight.begun, 0
         if place.state.kind.steps and pin.path in CHATS and not self._is_there(pin, head, place):
@@ -186,7 +188,8 @@ class Reader:
         finally:
             self._gateway.accounting.settle(flight.record(), flight.trace, edited=False)
         if flight.outcome != "ok":
-            return Done("failed", computed, f"{backend} answered {flight.status}")
+            words = "; it may be longer than the model's context" if flight.status == 400 else ""
+            return Done("failed", computed, f"{backend} answered {flight.status}{words}")
         self._fill(pin.key, head.label, backend)
         await self._save(place, order, flight.choice, head)
         restored = flight.choice is not None and flight.choice.restore is not None
@@ -198,6 +201,14 @@ class Reader:
         return Done(
             "already_warm" if usage.prompt and computed <= SLACK + usage.prompt * (1 - CLOSE) else "prefilled", computed
         )
+
+    def _too_long(self, pin: Pin, place: Place) -> str | None:
+        """Servers refuse a prompt that is longer than their context, or cut it where nobody wants it cut."""
+        view = self._gateway.fleet.view.get(place.target.backend)
+        info = view.models.get(view.own_name(place.target.model or pin.model) or "") or _only(view.models) if view else None
+        if info is None or not info.context or pin.tokens < info.context:
+            return None
+        return f"it has {pin.tokens} tokens, and the context of {info.name} has {info.context}"
 
     async def _offered(self, head: _Head, place: Place) -> None:
         """After a restart it takes a moment until a server has been asked what can be restored on it."""
