@@ -194,7 +194,7 @@ class Watch:
     async def _rows(self, control: Control) -> Rows | None:
         """What `/slots` shows, None where that is no list of slots. Raises Unreachable."""
         self._looked = self._clock.now()
-        answer = await control.get("/slots", SLOW)
+        answer = await control.get("/slots", PATIENCE)
         if not (answer.ok and isinstance(answer.body, list)):
             return None
         return slot_rows.read([row for row in answer.body if isinstance(row, dict)])

@@ -64,7 +64,7 @@ PATIENCE = 10.0
 SHARED = 64
 """Prefixes that a server with one cache for all is expected to hold."""
 
-OFFER_LOOKS, OFFER_PAUSE = 40, 0.05
+OFFER_LOOKS, OFFER_PAUSE = 100, 0.05
 """How often, and with how many seconds in between, it is looked whether a file can be restored."""
 
 KIND = "warmup"

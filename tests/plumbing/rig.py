@@ -264,9 +264,8 @@ async def running(
         for upstream in upstreams.values():
             await stack.enter_async_context(upstream)
         kinds = {"llama": "llamacpp", "ollama": "ollama", "plain": "openai"}
-        backends = {
-            name: {"kind": kinds[name], "url": upstream.url, "parallel": 64, **backend} for name, upstream in upstreams.items()
-        }
+        fields = {"parallel": 64, "pin": "never", "snapshots": "never", **backend}  # the gateway asks for nothing of its own
+        backends = {name: {"kind": kinds[name], "url": upstream.url, **fields} for name, upstream in upstreams.items()}
         settings = {"backends": {**backends, **(more or {})}, **(config or {})}
         gateway = await stack.enter_async_context(GatewayProcess(directory, settings))
         gateway.url = url or gateway.url
