@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,19 +52,20 @@ async def pins(gateway: GatewayProcess) -> list[dict[str, Any]]:
     return found
 
 
-async def warm(gateway: GatewayProcess, *outcomes: str, within: float = 45.0) -> dict[str, Any]:
-    """Wait until the one pin is warm, by a warm-up that came out so if any outcome is given."""
+async def warm(gateway: GatewayProcess, *outcomes: str, within: float = 45.0, since: float = 0.0) -> dict[str, Any]:
+    """Wait until the one pin is warm, by a warm-up that came out so if any outcome is given, and ended after `since`."""
 
     async def is_warm() -> dict[str, Any] | None:
         found = await pins(gateway)
         if not found or not found[0]["warm"] or found[0]["running"]:
             return None
         last = found[0]["last"]
-        return found[0] if not outcomes or (last and last["outcome"] in outcomes) else None
+        return found[0] if not outcomes or (last and last["outcome"] in outcomes and last["at"] > since) else None
 
-    async with asyncio.timeout(within):
-        while (found := await is_warm()) is None:
-            await asyncio.sleep(0.1)
+    end = time.monotonic() + within
+    while (found := await is_warm()) is None:
+        assert time.monotonic() < end, await pins(gateway)
+        await asyncio.sleep(0.1)
     return found
 
 
