@@ -49,11 +49,19 @@ class Seats:
 
 @dataclass(frozen=True)
 class Answer:
+    """choice: as it came out; text: the whole body; cached, evaluated: prompt tokens."""
+
     choice: Choice
     status: int
     text: str
     cached: int
     evaluated: int
+
+    @property
+    def said(self) -> str:
+        """Of a chat completion that was not streamed."""
+        message: str = orjson.loads(self.text)["choices"][0]["message"]["content"]
+        return message
 
 
 class Rig:
