@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
 from multidict import CIMultiDict
 
 from gateway import dialects
 from gateway.backends.base import Kind
-from gateway.backends.control import Control
 from gateway.control.probe import control_of
 from gateway.control.warmup import Cause, Done, Known
 from gateway.dispatch.deadline import Deadline
@@ -38,6 +35,7 @@ from gateway.server.headers import to_upstream
 from gateway.server.orders import body_for
 from gateway.server.reading import json_object
 from gateway.server.replies import close_record, next_piece
+from gateway.server.warm_steps import beginning, cut, step_call
 from gateway.state.pins import Pin
 from gateway.values import Call, Client, Target
 
@@ -76,8 +74,6 @@ HEADS = 256
 US = Client("", "warmgate")
 CHATS = frozenset({"/v1/chat/completions", "/chat/completions"})
 """Paths whose bodies `/apply-template` takes."""
-
-COMPLETION = "/completion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +174,8 @@ class Reader:
         if place.state.kind.steps and pin.path in CHATS and not self._is_there(pin, head, place):
             tokens = await self._tokens(place, head)
             for upto in self._steps(head, place, len(tokens)):
-                part = _begin(head.chain, upto / len(tokens))
-                computed += await self._send(self._step(head, place, tokens[:upto], part), flight, _step_call(head.call, []))
+                part = beginning(head.chain, upto / len(tokens))
+                computed += await self._send(self._step(head, place, tokens[:upto], part), flight, step_call(head.call, []))
         await self._offered(head, place)
         order = self._order(head, place)
         flight.trace = self._gateway.accounting.begin(head.call, head.label, None, "off")
@@ -274,7 +270,7 @@ class Reader:
         try:
             body = json_object(body_for(head.call, place.target, place.state.kind)) or {}
             prompt = (await control.post("/apply-template", body)).field("prompt")
-            return await _cut(control, prompt) if isinstance(prompt, str) else []
+            return await cut(control, prompt) if isinstance(prompt, str) else []
         except Unreachable as error:
             log.debug("backend %s cannot render a prefix (%s); it is read in one go", place.state.name, error)
             return []
@@ -290,7 +286,7 @@ class Reader:
         return self._ordered(head, place, head.call, head.chain, lead)
 
     def _step(self, head: _Head, place: Place, tokens: list[int], chain: Chain | None) -> Order:
-        return self._ordered(head, place, _step_call(head.call, tokens), chain, lambda *_: None)
+        return self._ordered(head, place, step_call(head.call, tokens), chain, lambda *_: None)
 
     def _ordered(self, head: _Head, place: Place, call: Call, chain: Chain | None, lead: Any) -> Order:
         config = self._gateway.now.config
@@ -377,39 +373,6 @@ class Reader:
             for key in [key for key in self._filled if key[0] == event.name]:
                 del self._filled[key]
         self._marks[event.name] = seen
-
-
-async def _cut(control: Control, prompt: str) -> list[int]:
-    answer = await control.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
-    found = answer.field("tokens")
-    return found if isinstance(found, list) and all(isinstance(token, int) for token in found) else []
-
-
-def _step_call(call: Call, tokens: list[int]) -> Call:
-    """A beginning of the prompt, as a request to the server's own API."""
-    body = {"prompt": tokens, "n_predict": 1, "cache_prompt": True, "stream": False}
-    if call.model is not None:
-        body["model"] = call.model
-    return replace(call, dialect="llamacpp", path=COMPLETION, raw=orjson.dumps(body), body=body)
-
-
-def _begin(chain: Chain, share: float) -> Chain | None:
-    """The nodes that lie within this share of a chain, None where there is none."""
-    nodes = bisect_right(chain.sizes, chain.size * share)
-    if not nodes:
-        return None
-    parts = bisect_right(chain.ends, nodes)
-    return replace(
-        chain,
-        digests=chain.digests[:nodes],
-        sizes=chain.sizes[:nodes],
-        kinds=chain.kinds[:parts],
-        ends=chain.ends[:parts],
-        owns=chain.owns[:parts],
-        numbers=chain.numbers[:parts],
-        spelled=chain.spelled[:parts],
-        replies=chain.replies[:parts],
-    )
 
 
 def _only(models: Mapping[str, Any]) -> Any:
