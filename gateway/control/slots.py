@@ -31,6 +31,7 @@ EVERY = 2.0  # seconds between two looks, at least
 SOON = 0.3  # seconds from a request's start or end to a look: it reaches the server first
 PATIENCE = 2.0  # seconds for a look
 SLOW = 1.0  # seconds from which on a look is a slow one
+BUSY_LOOKS = 4  # at a server that is met and at work
 TRIES = 3  # slow or broken looks in a row that are enough
 
 TRIED = (
@@ -151,6 +152,11 @@ class Watch:
             return
         try:
             rows = await self._rows(control)
+            for _ in range(BUSY_LOOKS):  # another gateway may be meeting it too
+                if rows is None or not any(row.busy for row in rows.values()):
+                    break
+                await asyncio.sleep(SOON / 3)
+                rows = await self._rows(control)
             if rows is None or any(row.busy for row in rows.values()):
                 return
             holding = sum(row.tokens > 0 for row in rows.values())

@@ -88,7 +88,7 @@ class App:
         await self.prober.apply(config.backends, self.gateway.now.addresses)
         await self.slots.apply(config.backends, self.gateway.now.addresses)
         await self.prober.first_look(FIRST_LOOK)
-        await self.slots.first_look(FIRST_LOOK)
+        await self.slots.first_look(FIRST_LOOK / 4)
         for site in self.sites.values():  # until now connections have waited in the kernel
             await site.serve()
         self.supervisor.start("reload", self._reload_when_asked)
