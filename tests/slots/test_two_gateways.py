@@ -35,7 +35,8 @@ MODE = Mode(2)
 
 def twice(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     """Two gateways that meet one server at the same moment may take each other's words for a stranger's, and leave its slots
-    alone for a while; a request may end just before what it is to outlive. On a busy machine that happens, not twice in a row."""
+    alone for a while; a request may end just before what it is to outlive. On a busy machine that happens, but not twice.
+    """
 
     @functools.wraps(test)
     async def wrapped(tmp_path: Path, **fixtures: Any) -> None:
