@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from gateway.backends.control import Control
 from gateway.backends.loads import Loads, Tell
@@ -34,7 +33,7 @@ class Keeper:
     def __init__(self, residency: Residency, fleet: Fleet, bus: Bus, clock: Clock, control: OpenControl) -> None:
         self._residency, self._fleet, self._bus, self._clock, self._control = residency, fleet, bus, clock, control
         self._poked = asyncio.Event()
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_event, RequestClosed, BackendProbed)
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -94,9 +93,8 @@ class Keeper:
         log.log(level, "%s %s on %s: %s", todo.act, todo.wish.model, todo.backend, problem or f"done in {seconds:.1f} s")
         return problem
 
-    def _on_event(self, event: Any) -> None:
-        if isinstance(event, RequestClosed | BackendProbed):
-            self._poked.set()
+    def _on_event(self, _: RequestClosed | BackendProbed) -> None:
+        self._poked.set()
 
 
 def _recipe(loads: Loads, todo: Todo) -> Tell | None:

@@ -202,17 +202,18 @@ class Warmer:
         finally:
             if told in waiting:
                 waiting.remove(told)
+                if not waiting and self._asked.get((pin.key, homes[0])) is waiting:
+                    del self._asked[pin.key, homes[0]]
 
     # what is wanted
 
     def _job(self, pin: Pin, backend: str) -> _Job | None:
         key, state, now = (pin.key, backend), self._fleet.states.get(backend), self._clock.now()
-        known = self._reader.known(pin, backend)
-        self._tell(pin, backend, known.warm)
-        asked = bool(self._asked.get(key))
         if state is None or not self._is_quiet(backend, now):
             return None
-        if asked:
+        known = self._reader.known(pin, backend)
+        self._tell(pin, backend, known.warm)
+        if key in self._asked:
             return _Job(pin, backend, "demand")
         tried = self._tries.get(key)
         if known.ready or (tried is not None and now < tried.again_at) or not self._is_kept(pin):
@@ -319,6 +320,9 @@ class Warmer:
         return pin.name if pin.source == "config" else "learned"
 
     def _on_event(self, event: Any) -> None:
+        if isinstance(event, RequestClosed):  # the next turn may come at once: nothing is looked at for its sake
+            self._quiet_since.pop(event.record.backend or "", None)
+            return
         if isinstance(event, ModelLoaded):
             for key in [key for key in self._tries if key[1] == event.backend]:
                 del self._tries[key]

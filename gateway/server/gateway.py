@@ -82,12 +82,9 @@ class Gateway:
         self.residency = Residency(self.bus, self.clock)
         self.seats = Seats(self.bus, self.clock, self.accounting.rate)
         self.accounting.promised = self.seats.promised
-        self.bus.subscribe(self.metrics.on_event, *self.metrics.hears)
-        self.bus.subscribe(self.requests.on_event, *self.requests.hears)
-        for subscriber in (self.accounting, self.residency, self.seats):
-            self.bus.subscribe(subscriber.on_event)
         self.second_look = SecondLook(self.accounting, self.fleet, self.clock, self._record)
-        self.bus.subscribe(self.second_look.on_event, *self.second_look.hears)
+        for subscriber in (self.metrics, self.requests, self.accounting, self.residency, self.seats, self.second_look):
+            self.bus.subscribe(subscriber.on_event, *subscriber.hears)
         evictions = Evictions(self.seats.board, self._kind, self.clock)
         self.bus.subscribe(evictions.on_event, BackendProbed, BackendGone)
         self.scheduler = Scheduler(self.seats, evictions, self.bus, self.clock, choose, order)

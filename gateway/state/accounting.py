@@ -50,7 +50,9 @@ MEMO = 64
 
 
 class Accounting:
-    """keep, store: as in the configuration, `explain`."""
+    """Subscriber of the bus, to what it `hears`. keep, store: as in the configuration, `explain`."""
+
+    hears = (RequestStarted, RequestLeft, BackendProbed, BackendRefused, BackendGone)
 
     def __init__(self, secret: bytes, clock: Clock, bus: Bus, keep: int = 500, store: str = "hashes") -> None:
         self._secret, self._clock, self._bus = secret, clock, bus

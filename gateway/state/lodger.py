@@ -14,7 +14,7 @@ from typing import Any, Literal
 from gateway.backends.loads import Wish
 from gateway.values import ModelInfo, Probe
 
-State = Literal["unknown", "absent", "loading", "resident", "expiring", "sleeping"]
+State = Literal["unknown", "absent", "resident", "expiring", "sleeping"]
 
 Gone = Literal["expired", "client", "release", "evicted", "unknown"]
 """Why a model is no longer loaded: its time was over; a client or a person unloaded it; `warmgate release` did; another model
@@ -130,7 +130,7 @@ class Lodger:
         self.expires, self.context = info.expires if self.loaded else None, info.context
         if self.loaded:
             self._see_spill(info)
-        return self.loaded and (before in ("absent", "loading", "sleeping") or anew), gone
+        return self.loaded and (before in ("absent", "sleeping") or anew), gone
 
     def _why_gone(self, restarted: bool, others: bool, idle: float, wall: float) -> Gone:
         """What nobody else explains was a person, who frees the memory for something else. That is respected."""

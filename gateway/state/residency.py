@@ -51,6 +51,10 @@ class Todo:
 
 
 class Residency:
+    """Subscriber of the bus, to what it `hears`."""
+
+    hears = (RequestClosed, BackendProbed, BackendGone)
+
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self._bus, self._clock = bus, clock
         self._models: Mapping[str, Model] = {}
