@@ -125,6 +125,21 @@ MODES = [
 @pytest.mark.parametrize(
     ("flags", "mode", "count"), MODES, ids=lambda value: " ".join(value) if isinstance(value, tuple) else None
 )
+async def test_the_mode_is_found_before_anybody_asks(
+    start_engine: StartEngine, flags: tuple[str, ...], mode: str, count: int
+) -> None:
+    server = start_engine("-c", "16384", *flags)
+    async with desk(server.url) as front:
+        await front.probed()
+        await front.watch()
+        assert (front.engine.mode, front.engine.pins) == (mode, mode == "kept")
+        assert front.engine.cache is ("--cache-ram" not in flags)
+
+
+@needs_engine
+@pytest.mark.parametrize(
+    ("flags", "mode", "count"), MODES, ids=lambda value: " ".join(value) if isinstance(value, tuple) else None
+)
 async def test_the_mode_is_found_by_two_requests(
     start_engine: StartEngine, flags: tuple[str, ...], mode: str, count: int
 ) -> None:

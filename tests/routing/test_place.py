@@ -256,6 +256,13 @@ def test_a_side_request_takes_a_scratch_slot() -> None:
     assert where(choice) == ("one", 1, "side")
 
 
+def test_a_side_request_comes_with_the_newest_conversation_and_leaves_it_its_slot() -> None:
+    """Even where another one is worth more: a dead agent's prefix would make each title read its own agent's again."""
+    dead, alive = held(("dead", 9000), used=NOW - 20, hits=9, gap=5.0), held(("alive", 1500), used=NOW - 5)
+    assert placed(engine("one", dead, alive), ask(*SIDE, side=True)).slot == 0
+    assert placed(engine("one", alive, dead), ask(*SIDE, side=True)).slot == 1
+
+
 def test_a_side_request_takes_another_backend_before_the_slot_of_a_conversation() -> None:
     one, two = engine("one", held(*A, used=NOW)), engine("two", None)
     assert placed(board(one, two), ask(*SIDE, to="one two", side=True)).target.backend == "two"

@@ -54,6 +54,7 @@ async def test_on_demand_with_a_token_of_its_own(start_engine: StartEngine, tmp_
     async with GatewayProcess(tmp_path, settings) as gateway:
         url = f"{gateway.admin}/warm/house"
         assert (await fetch(url, {})).status == 401
+        assert (await fetch(url, {}, ("Authorization", "Bearer wale"))).status == 401
         assert (await fetch(f"{gateway.admin}/status", None, ("Authorization", "Bearer wake"))).status == 401
         assert (await fetch(f"{gateway.admin}/warm/other", {}, ("Authorization", "Bearer wake"))).status == 404
         told = await fetch(url, {}, ("Authorization", "Bearer wake"), within=60)
